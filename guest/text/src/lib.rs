@@ -11,6 +11,7 @@ mod heading;
 pub mod kind;
 pub mod line_index;
 pub mod lines;
+mod log_access;
 mod log_code;
 pub mod log_entry;
 mod log_field;

@@ -16,7 +16,7 @@ use super::log_prefix::{is_indented, tag_of_cause};
 use super::log_source::has_words;
 use super::report_mark::marked_severity;
 use super::severity::{Severity, crash_severity, has_origin, line_severity};
-use super::severity_prefilter::severity_prefilter;
+use super::severity_prefilter::{mark_server_errors, severity_prefilter};
 use super::test_failures::{FailedTest, test_failures};
 
 /// The left side of a box around a message, as Terraform draws it.
@@ -147,7 +147,13 @@ pub fn severe_entries<'t>(text: &IndexedText<'t>) -> SevereEntries<'t> {
         Kind::Log if format.has_short_severities() => {
             entries(text, &format, &vec![true; text.len()])
         }
-        Kind::Log => entries(text, &format, &severity_prefilter(text)),
+        Kind::Log => {
+            let mut candidates = severity_prefilter(text);
+            if format.is_access_log() {
+                mark_server_errors(text, &mut candidates);
+            }
+            entries(text, &format, &candidates)
+        }
         Kind::Plain => error_lines(text, &severity_prefilter(text)),
         _ => Vec::new(),
     };

@@ -3,7 +3,7 @@
 use super::log_line::LogLine;
 use super::log_member::{Member, Members, is_object, unquoted};
 use super::log_message::message_range;
-use super::log_pair::{pair_value, pairs};
+use super::log_pair::{is_in_url, pair_value, pairs};
 use super::severity::{Severity, severity_of_letter, severity_of_word};
 
 /// The number of bytes at the start of a line that are searched for a named severity.
@@ -133,6 +133,15 @@ impl SeverityField {
     /// Returns true if the field has another name than the usual ones, or values of syslog.
     pub(super) fn is_unusual(&self) -> bool {
         self.length > 0 || self.scale != NumberScale::Tens
+    }
+
+    /// Returns the byte offset of the field in a line that names a severity. 0 if unknown. O(line).
+    pub(super) fn offset(&self, line: &[u8]) -> usize {
+        let offset = match self.name.get(..self.length).filter(|name| !name.is_empty()) {
+            Some(name) => memchr::memmem::find(line, name),
+            None => named_value(line, &|_| Some(())).map(|(at, ())| at),
+        };
+        offset.unwrap_or(0)
     }
 
     /// Returns the severity that a line names. `None` if it names none.
@@ -284,16 +293,17 @@ pub(super) fn named_severity(line: &[u8]) -> Option<Severity> {
 #[inline(never)]
 fn scaled_severity(line: &[u8], scale: NumberScale) -> Option<Severity> {
     let value = |value: &[u8]| severity_of_word(value).or_else(|| severity_of_number(value, scale));
-    named_value(line, &value)
+    named_value(line, &value).map(|(_, severity)| severity)
 }
 
 /// Returns the number in a line's level field. `None` if it has none below 256.
 fn named_number(line: &[u8]) -> Option<u8> {
-    named_value(line, &number)
+    named_value(line, &number).map(|(_, number)| number)
 }
 
-/// Returns the result of `read` for the first level field for whose value it has one.
-fn named_value<T>(line: &[u8], read: &dyn Fn(&[u8]) -> Option<T>) -> Option<T> {
+/// Returns the byte offset of the first level field for whose value `read` has a result, and that
+/// result.
+fn named_value<T>(line: &[u8], read: &dyn Fn(&[u8]) -> Option<T>) -> Option<(usize, T)> {
     let look = line.get(..NAMED_BYTES).unwrap_or(line);
     memchr::memchr2(b'v', b'V', look)?;
     let names = [
@@ -313,7 +323,8 @@ fn named_value<T>(line: &[u8], read: &dyn Fn(&[u8]) -> Option<T>) -> Option<T> {
             let (signs, value) = rest.split_at_checked(signs)?;
             let length = value.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
             let has_sign = signs.iter().any(|sign| matches!(sign, b':' | b'='));
-            if has_sign { read(value.get(..length)?) } else { None }
+            let is_field = has_sign && !is_in_url(look, at);
+            if is_field { Some((at, read(value.get(..length)?)?)) } else { None }
         })
     })
 }

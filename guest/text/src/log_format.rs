@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::heading::is_document;
+use super::log_access::status_severity;
 use super::log_field::{SeverityField, named_severity};
 use super::log_line::LogLine;
 use super::log_member::is_object;
@@ -20,7 +21,7 @@ use super::log_sample::{
     SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers,
     have_records, have_time_lines,
 };
-use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style};
+use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style, have_words_before};
 use super::log_word::{Letters, SeverityWord};
 use super::severity::{Severity, crash_severity, report_severity, strict_severity};
 
@@ -56,6 +57,8 @@ pub struct LogFormat {
     number: Option<NumberColumn>,
     /// True if entries are records of several lines, one of which states the severity.
     has_records: bool,
+    /// True if entries state no severity, but the status of a request.
+    is_access_log: bool,
     is_log: bool,
 }
 
@@ -107,10 +110,11 @@ impl LogFormat {
         let most = |test: &dyn Fn(&SampleLine) -> bool| {
             count(test) >= MIN_ENTRIES && count(test) * 2 > entries.len()
         };
+        let has_field = is_third(count(&|line| line.is_named))
+            || field.has_own_name() && is_third(count(&|line| line.is_object));
         let mut format = Self {
             time,
-            is_named: is_third(count(&|line| line.is_named))
-                || field.has_own_name() && is_third(count(&|line| line.is_object)),
+            is_named: has_field && !have_words_before(lines.clone(), &sample, &field),
             has_priority: most(&|line| line.has_priority),
             has_containers: have_containers(&sample),
             has_time_lines: time.is_some() && have_time_lines(&sample),
@@ -123,6 +127,8 @@ impl LogFormat {
         };
         let entries = entries.into_iter().filter(|line| !format.is_named || !line.is_named);
         format.learn_styles(entries.collect());
+        let statuses = count(&|line| line.has_status);
+        format.is_access_log = !format.has_severities() && statuses * 2 > sample.len();
         if time.is_some() && !format.has_severities() && !format.has_time_lines {
             format.number = format.learn_number(lines.clone().map(AsRef::as_ref));
         }
@@ -180,6 +186,12 @@ impl LogFormat {
     #[must_use]
     pub fn has_severity_column(&self) -> bool {
         self.time.is_some() && self.styles.iter().flatten().any(|learned| learned.is_column)
+    }
+
+    /// Returns true if entries state no severity, but the status of a request.
+    #[must_use]
+    pub fn is_access_log(&self) -> bool {
+        self.is_access_log
     }
 
     /// Returns true if lines begin with the name of a container and `|`.
@@ -249,6 +261,11 @@ impl LogFormat {
         if self.has_records {
             let severity = record_severity(line);
             return head(severity.is_some(), severity.unwrap_or(Severity::Other), line.len());
+        }
+        if self.is_access_log
+            && let Some((severity, message)) = status_severity(line)
+        {
+            return head(true, severity, message);
         }
         let named = if self.is_named { self.field.severity(line) } else { None };
         let parsed = LogLine::parse_until(line, &|parsed| match named {

@@ -5,11 +5,25 @@ use std::ops::Range;
 use super::log_member::Members;
 use super::log_time::run;
 
-/// Returns the key before the sign `=` at the offset `sign`. Empty without one.
+/// The maximum number of bytes of a URL that are searched for its signs.
+const MAX_URL_BYTES: usize = 256;
+
+/// Returns the key before the sign `=` at the offset `sign`. Empty without one, and for a parameter
+/// of a URL.
 pub(super) fn key_before(line: &[u8], sign: usize) -> &[u8] {
     let before = line.get(..sign).unwrap_or_default();
     let length = before.iter().rev().take_while(|byte| is_key_letter(byte)).count();
-    before.get(sign - length..).unwrap_or_default()
+    let key = before.get(sign - length..).unwrap_or_default();
+    if is_in_url(line, sign - length) { &[] } else { key }
+}
+
+/// Returns true if the byte offset `at` is inside of a URL, a path or the parameters of a query:
+/// `/logs?page=1&level=error`. O(1).
+pub(super) fn is_in_url(line: &[u8], at: usize) -> bool {
+    let before = line.get(..at).unwrap_or_default().iter().rev().take(MAX_URL_BYTES);
+    let is_letter =
+        |byte: &&u8| byte.is_ascii_alphanumeric() || b"-._~:/?#@!$&'*+=%".contains(byte);
+    before.take_while(is_letter).any(|byte| b"/?&=".contains(byte))
 }
 
 /// Returns the range of the value after the sign `=` at the offset `sign`, with its quotes.
@@ -53,5 +67,6 @@ mod tests {
         assert_eq!(pair_value(line, b"msg"), Some(&br#""a pri=5""#[..]));
         assert_eq!(pair_value(line, b"m"), None);
         assert_eq!(pairs(line).next(), Some((&b"id"[..], &b"fw"[..])));
+        assert_eq!(pair_value(b"GET /a?x=1&pri=3 pri=5", b"pri"), Some(&b"5"[..]));
     }
 }

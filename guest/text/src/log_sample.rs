@@ -1,5 +1,6 @@
 //! The sample of lines from which the format of a log is learned.
 
+use super::log_access::status_severity;
 use super::log_field::SeverityField;
 use super::log_line::LogLine;
 use super::log_member::is_object;
@@ -32,6 +33,8 @@ pub(super) struct SampleLine {
     pub(super) is_indented: bool,
     pub(super) is_named: bool,
     pub(super) is_object: bool,
+    /// True if the line is an entry of an access log.
+    pub(super) has_status: bool,
     /// True if the line has only a time.
     is_time: bool,
     /// True if the line has letters beyond ASCII.
@@ -56,6 +59,7 @@ impl SampleLine {
             is_indented: is_indented(line),
             is_named: field.severity(line).is_some(),
             is_object: is_object(line),
+            has_status: status_severity(line).is_some(),
             has_wide_letters: line.iter().any(is_lead_of_letter),
             has_priority: priority(line).is_some(),
             begins_entry: begins_entry(line),

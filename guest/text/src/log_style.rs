@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::log_field::SeverityField;
 use super::log_sample::SampleLine;
 use super::log_word::{CODE_SIGN, Letters, SIGN, SeverityStyle, SeverityWord};
 use super::severity::Severity;
@@ -61,6 +62,36 @@ pub(super) fn dominant_style(
     };
     let best = styles.iter().filter_map(rate).max_by_key(|(rank, _)| *rank)?;
     Some(best.1)
+}
+
+/// Returns true if most entries with a level field have a severity in one style before it. The
+/// field is then a part of their message: `10:00:00 INFO request with level=error`. `sample` has
+/// the parsed `lines`. O(lines).
+pub(super) fn have_words_before<'l, L: AsRef<[u8]> + 'l>(
+    lines: impl Iterator<Item = &'l L>,
+    sample: &[SampleLine],
+    field: &SeverityField,
+) -> bool {
+    let mut named = 0;
+    let mut heads: Vec<SampleLine> = Vec::new();
+    for (line, read) in lines.map(AsRef::as_ref).zip(sample).filter(|(_, read)| read.is_named) {
+        named += 1;
+        let Some(first) = read.parsed.words.first() else { continue };
+        let offset = field.offset(line);
+        if first.end < offset && !read.is_object {
+            heads.push(SampleLine::read(line.get(..offset).unwrap_or_default(), field));
+        }
+    }
+    if heads.len() * 5 < named * 4 {
+        return false;
+    }
+    let heads: Vec<&SampleLine> = heads.iter().collect();
+    let timed = heads.iter().filter(|line| line.parsed.time.is_some()).count();
+    dominant_style(&heads, timed * 2 > heads.len(), true).is_some_and(|learned| {
+        let is_hit =
+            |line: &&&SampleLine| line.parsed.words.iter().any(|word| learned.includes(word));
+        learned.style.letters.is_word() && heads.iter().filter(is_hit).count() * 5 >= named * 4
+    })
 }
 
 /// Returns the field in which most words of a style that have no other meaning are.

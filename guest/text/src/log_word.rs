@@ -1,5 +1,6 @@
 //! Words of log lines that may name a severity, and the styles in which they are written.
 
+use super::log_pair::is_in_url;
 use super::log_time::run;
 use super::severity::{
     MAX_WORD_BYTES, Severity, severity_of_contextual_word, severity_of_letter,
@@ -267,6 +268,8 @@ fn word_at(
         // Minecraft writes `[Server thread/WARN]`, Essbase `/Error(1012004)`. Others are paths.
         _ if left == b'/' => right != b']' && !(right == b'(' && after.is_ascii_digit()),
         b'!' => word.len() > 1,
+        // The parameters of a URL: `/logs?level=error`.
+        _ if left == b'=' && is_in_url(line, start - 1) => true,
         b'-' => !matches!(left, b'[' | b'(' | b'<' | b'.'),
         // SQL Anywhere begins lines with `E. `.
         b'.' => word.len() > 1 || start > 0 || after != b' ',

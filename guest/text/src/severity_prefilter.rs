@@ -46,6 +46,19 @@ pub fn severity_prefilter(text: &IndexedText<'_>) -> Vec<bool> {
     candidates
 }
 
+/// Marks the lines of an access log that may have a status from 500 to 599. O(n).
+pub(super) fn mark_server_errors(text: &IndexedText<'_>, candidates: &mut [bool]) {
+    let mut line = 0;
+    for at in memchr::memmem::find_iter(text.bytes(), b"\" 5") {
+        while text.ends().get(line).is_some_and(|end| *end <= at) {
+            line += 1;
+        }
+        if let Some(candidate) = candidates.get_mut(line) {
+            *candidate = true;
+        }
+    }
+}
+
 /// Returns true if a line begins with the name of Make and a sign, as its own messages do.
 fn is_make(line: &[u8]) -> bool {
     line.strip_prefix(b"make").is_some_and(|rest| matches!(rest.first(), Some(b'[' | b':')))

@@ -305,3 +305,55 @@ fn similar_texts_have_no_errors() {
     }
     assert_ne!(severe(&texts[4].repeat(20)).0, Kind::Log);
 }
+
+/// Returns the numbers of the severe lines of a log of 40 lines, from 0.
+fn severe_lines(line: impl Fn(usize) -> String) -> Vec<usize> {
+    let text: String = (0..40).map(|at| line(at) + "\n").collect();
+    let text = IndexedText::new(text.as_bytes(), Form::Raw);
+    let found = severe_entries(&text);
+    assert_eq!(found.kind, Kind::Log);
+    found.entries.iter().map(|entry| entry.line).collect()
+}
+
+#[test]
+fn levels_in_messages_are_no_severities() {
+    let messages = [
+        "fetched https://x.org/a?level=error in 1 ms",
+        "fetched https://x.org/a?page=1&severity=critical in 1 ms",
+        "GET /logs/level=error",
+        "filter level=error id 7",
+        "sent {\"level\":\"error\"} to x",
+    ];
+    for message in messages {
+        let lines = |level: &dyn Fn(usize) -> String| {
+            severe_lines(|at| format!("2026-01-02 10:00:{at:02} {} {message}", level(at)))
+        };
+        let level = |at| if at == 30 { "ERROR" } else { "INFO" };
+        assert_eq!(lines(&|at| level(at).to_owned()), [30], "{message}");
+        assert_eq!(lines(&|at| format!("[{}]", level(at))), [30], "{message}");
+        assert_eq!(lines(&|at| format!("app[{at}]: level={}", level(at))), [30], "{message}");
+    }
+    // The words before a level field are no severities there.
+    let field = |at: usize| {
+        let level = if at == 30 { "error" } else { "info" };
+        format!("2026-01-02 10:00:{at:02} error-service x level={level} msg=\"no ERROR\"")
+    };
+    assert_eq!(severe_lines(field), [30]);
+}
+
+#[test]
+fn statuses_of_access_logs_are_severities() {
+    for request in ["GET /logs?level=error&page=1", "GET /x?level=info", "GET /error"] {
+        let line = |at: usize| {
+            let status = [200, 404, 201, 301].get(at % 4).copied().unwrap_or(500);
+            let status = if at == 30 { 503 } else { status };
+            let time = format!("02/Jan/2026:10:00:{at:02} +0000");
+            format!("10.0.0.{at} - - [{time}] \"{request} HTTP/1.1\" {status} {at}")
+        };
+        assert_eq!(severe_lines(line), [30], "{request}");
+    }
+    // The level of a line decides.
+    let line =
+        |at: usize| format!("INFO [2026-01-02 10:00:{at:02}] \"GET / HTTP/1.1\" 50{} {at}", at % 2);
+    assert_eq!(severe_lines(line), [0; 0]);
+}
