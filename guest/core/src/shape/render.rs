@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::notice::NEXT_CURSOR;
+use super::notice::{NEXT_CURSOR, without_line_breaks};
 use super::{Coverage, Excerpt, ExcerptBody};
 use crate::encoding::CursorFormat;
 use crate::json::text::{Form, convert, escape};
@@ -242,6 +242,7 @@ impl RenderContext<'_> {
             notice =
                 notice.replacen("[context-guard] ", &format!("[context-guard] Of {about}: "), 1);
         }
+        notice = without_line_breaks(notice);
         if let Some(highlights) = &excerpt.highlights {
             notice.push('\n');
             notice.push_str(highlights);

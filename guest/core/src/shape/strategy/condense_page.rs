@@ -6,6 +6,7 @@ use crate::shape::condense::Condensed;
 use crate::shape::condense::records::RecordCondenser;
 use crate::shape::item::Item;
 use crate::shape::list::{ListTask, MIN_ITEM_TOKENS, page};
+use crate::shape::notice::without_line_breaks;
 use crate::shape::others::with_others;
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
@@ -102,7 +103,7 @@ fn excerpt(
         .collect();
     let request = list.request;
     let page = page(list.index, list.form, items.iter(), request, base);
-    let mut excerpt = Excerpt { highlights: list.statistics(), ..page };
+    let mut excerpt = Excerpt { highlights: list.statistics().map(without_line_breaks), ..page };
     let is_lossless = condensed.dropped.is_empty()
         && condensed.constants.is_empty()
         && condensed.shortened == 0

@@ -2,6 +2,7 @@
 
 use super::{Strategy, Task};
 use crate::shape::Excerpt;
+use crate::shape::notice::without_line_breaks;
 use crate::shape::others::with_others;
 
 /// The strategy that shows list items unchanged, as many as fit the token limit.
@@ -23,7 +24,14 @@ impl Strategy for Page {
             return None;
         }
         let count = list.grown_count(count);
-        let page = list.page(count);
+        let mut page = list.page(count);
+        if let Some(statistics) = page.highlights.take() {
+            page.highlights = Some(without_line_breaks(statistics));
+            // Escapes may exceed the token limit.
+            if !task.pricer.fits(&page) {
+                page.highlights = None;
+            }
+        }
         Some(match list.records().filter(|_| list.request.all) {
             Some(records) => {
                 let others = list.items.get(count..).unwrap_or_default();

@@ -10,6 +10,7 @@ use crate::shape::condense::long_text::{LongString, LongText};
 use crate::shape::condense::statistics::{ListStatistics, statistics_limit};
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::index::max_word_bytes;
+use crate::shape::notice::without_line_breaks;
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
@@ -93,7 +94,22 @@ fn statistics(
     pricer: &ExcerptPricer<'_>,
 ) -> Option<String> {
     let limit = statistics_limit(token_limit)?;
-    ListStatistics::text(condenser.statistics(), &pricer.estimator, limit)
+    let (lists, estimator) = (condenser.statistics(), &pricer.estimator);
+    let has_line_breaks = |list: &ListStatistics| {
+        let text = ListStatistics::text(vec![list.clone()], estimator, u64::MAX);
+        text.is_some_and(|text| text != without_line_breaks(text.clone()))
+    };
+    if !lists.iter().any(has_line_breaks) {
+        return ListStatistics::text(lists, estimator, limit);
+    }
+    let mut room = limit;
+    let texts = lists.into_iter().map_while(|list| {
+        let text = without_line_breaks(ListStatistics::text(vec![list], estimator, room)?);
+        room = room.checked_sub(estimator.cost(text.as_bytes()) + 1)?;
+        Some(text)
+    });
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// Returns the maximum cost of a summary, in tokens. It is the token limit or, for a document that
