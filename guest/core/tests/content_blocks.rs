@@ -212,3 +212,35 @@ fn base64_in_json_is_described() {
     let shown = blocks(&result.unwrap())[0]["text"].as_str().unwrap().to_owned();
     assert!(shown.contains("base64, about 60000 bytes decoded"), "{shown}");
 }
+
+#[test]
+fn errors_in_later_blocks_are_quoted() {
+    let guard = guard(json!({}));
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let lines: String = (0..900).map(|at| format!("step {at} is done\n")).collect();
+    let third = format!("{lines}error: the disk is full now\n{lines}");
+    let content = [text(&lines.repeat(3)), text("FATAL: the reason"), text(&third)];
+    let result = json!({"content": content, "isError": true});
+    let (shaped, record) = shaped(&guard, "tools/call", "t", &result);
+    assert!(record.estimated_tokens <= record.budget, "{} tokens", record.estimated_tokens);
+    let shaped = shaped.unwrap().to_string();
+    for quote in ["2: FATAL: the reason", "3: error: the disk is full now"] {
+        assert!(shaped.contains(quote), "{quote} in {shaped}");
+    }
+}
+
+#[test]
+fn reason_in_the_middle_of_an_error_is_quoted() {
+    let guard = guard(json!({}));
+    let numbers: Vec<usize> = (0..4_000).collect();
+    let error = json!({"a": numbers, "error": {"code": 42, "message": "quota"}, "trace": numbers});
+    for text in [error.to_string(), serde_json::to_string_pretty(&error).unwrap()] {
+        let content = [json!({"type": "text", "text": text})];
+        let result = json!({"content": content, "isError": true});
+        let (shaped, record) = shaped(&guard, "tools/call", "t", &result);
+        assert!(record.estimated_tokens <= record.budget, "{} tokens", record.estimated_tokens);
+        let shaped = shaped.unwrap().to_string();
+        let at = shaped.find("error: {").unwrap_or_else(|| panic!("{shaped}"));
+        assert!(shaped.get(at..at + 90).is_some_and(|text| text.contains("quota")), "{shaped}");
+    }
+}

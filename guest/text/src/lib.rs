@@ -9,6 +9,7 @@ pub mod element_text;
 pub mod embedded;
 mod heading;
 pub mod kind;
+pub mod line_breaks;
 pub mod line_index;
 pub mod lines;
 mod log_access;

@@ -21,12 +21,11 @@ use super::log_sample::{
     SampleLine, are_translated, has_long_entries, has_severity_lines, have_containers,
     have_records, have_time_lines,
 };
+use super::log_source::is_source;
 use super::log_style::{LearnedStyle, MIN_ENTRIES, dominant_style, have_words_before};
 use super::log_word::{Letters, SeverityWord};
 use super::severity::{Severity, crash_severity, report_severity, strict_severity};
 
-/// The maximum number of addresses, numbers and pairs between a time and a severity.
-const MAX_SOURCE_TOKENS: usize = 5;
 /// The maximum number of styles in which one log writes severities. Logs of several services have
 /// more than one.
 const MAX_STYLES: usize = 4;
@@ -424,20 +423,6 @@ fn is_after_source(line: &[u8], parsed: &LogLine, word: &SeverityWord) -> bool {
         && is_title
         && (style.left, style.right) == (b' ', b':')
         && is_source(tokens)
-}
-
-/// Returns true if the words between a time and a severity are those of a source: addresses,
-/// numbers and pairs, and at most one name.
-fn is_source<'l>(tokens: impl Iterator<Item = &'l [u8]>) -> bool {
-    let (mut names, mut others) = (0, 0);
-    for token in tokens {
-        match token.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=') {
-            true => others += 1,
-            false => names += 1,
-        }
-    }
-    // A zone of the time and a process are two names.
-    names + others == 2 || names <= 1 && others <= MAX_SOURCE_TOKENS
 }
 
 fn has_time(parsed: &LogLine, last: Option<u8>) -> bool {

@@ -1,5 +1,8 @@
 //! The source of a log entry: the process, thread and class that stand before its message.
 
+/// The maximum number of addresses, numbers and pairs between a time and a severity.
+const MAX_SOURCE_TOKENS: usize = 5;
+
 /// The maximum number of words of a source.
 const MAX_SOURCE_WORDS: usize = 12;
 /// The signs that separate a source from the message.
@@ -49,6 +52,20 @@ pub(super) fn has_words(text: &[u8]) -> bool {
 /// Returns true for a letter, or a byte of one in UTF-8.
 pub(super) fn is_letter(byte: &u8) -> bool {
     byte.is_ascii_alphabetic() || *byte >= 0x80
+}
+
+/// Returns true if the words between a time and a severity are those of a source: addresses,
+/// numbers and pairs, and at most one name.
+pub(super) fn is_source<'l>(tokens: impl Iterator<Item = &'l [u8]>) -> bool {
+    let (mut names, mut others) = (0, 0);
+    for token in tokens {
+        match token.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=') {
+            true => others += 1,
+            false => names += 1,
+        }
+    }
+    // A zone of the time and a process are two names.
+    names + others == 2 || names <= 1 && others <= MAX_SOURCE_TOKENS
 }
 
 #[cfg(test)]

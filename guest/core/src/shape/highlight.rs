@@ -3,17 +3,22 @@
 //! Errors and warnings of a log come first, then an outline, rows, the end, and a sample. Lines
 //! that a reader needs most come first.
 
+mod error_members;
 mod log_errors;
 mod merged_entries;
 mod readable;
+mod table_layout;
 
 use std::borrow::Cow;
 
+use self::error_members::error_members;
 use self::log_errors::{EntryDetail, FULL_DETAIL, LogErrors, shown_line};
 use self::readable::Readable;
+use self::table_layout::Tables;
 use crate::json::text::{Form, boundary, visible};
 use crate::text::colours::without_colours;
 use crate::text::kind::Kind;
+use crate::text::line_breaks::without_line_breaks;
 use crate::text::lines::IndexedText;
 use crate::text::log_entry::{LogEntry, SevereEntries, Subject, severe_entries};
 use crate::text::outline::{Part, parts};
@@ -42,6 +47,10 @@ pub struct Highlights<'t> {
     /// The name of the entries in `errors`, for headings.
     subject: Subject,
     parts: Vec<Part>,
+    /// The tables of the text, if it is one.
+    tables: Tables,
+    /// The members of a JSON document that state an error.
+    error_members: Option<String>,
     /// The readable content of the text, if it is markup or an accessibility snapshot: the text of
     /// a page, or the elements of a document.
     readable: Option<Readable>,
@@ -53,13 +62,20 @@ impl<'t> Highlights<'t> {
     #[must_use]
     pub fn new(text: &'t IndexedText<'t>) -> Self {
         let SevereEntries { kind, entries: errors, subject } = severe_entries(text);
-        let parts = parts(kind, text);
+        let mut parts = parts(kind, text);
+        for part in &mut parts {
+            part.text = without_line_breaks(std::mem::take(&mut part.text));
+        }
+        let is_table = kind == Kind::Table;
+        let tables = if is_table { Tables::find(text) } else { Tables::default() };
+        let error_members = error_members(text);
         let readable = (kind == Kind::Markup || may_be_snapshot(text)).then(|| {
             let source = visible(text.bytes(), text.form());
             let source = std::str::from_utf8(&source).ok()?;
             if kind == Kind::Markup { Readable::new(source) } else { Readable::snapshot(source) }
         });
-        Self { text, kind, errors, subject, parts, readable: readable.flatten() }
+        let readable = readable.flatten();
+        Self { text, kind, errors, subject, parts, tables, error_members, readable }
     }
 
     /// Returns true if the text is markup or an accessibility snapshot whose readable content costs
@@ -81,8 +97,28 @@ impl<'t> Highlights<'t> {
     /// is detected as a log. O(n).
     #[must_use]
     pub fn tabular(&self) -> Option<Cow<'_, [u8]>> {
-        let is_tabular = matches!(self.kind, Kind::Table | Kind::Log);
+        let is_tabular = match self.kind {
+            Kind::Table | Kind::Log => true,
+            Kind::Plain => self.begins_with_aligned_names(),
+            _ => false,
+        };
         is_tabular.then(|| visible(self.text.bytes(), self.text.form()))
+    }
+
+    /// Returns true if the first line has names in capitals, aligned by spaces, as in the output
+    /// of `kubectl get`, `docker ps` and `ps`.
+    fn begins_with_aligned_names(&self) -> bool {
+        let first = self.text.start(0);
+        let first = first.trim_ascii();
+        first.first().is_some_and(u8::is_ascii_uppercase)
+            && !first.iter().any(u8::is_ascii_lowercase)
+            && memchr::memmem::find(first, b"  ").is_some()
+    }
+
+    /// Returns the tables of the text. Empty if the kind of the text is not a table.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
     /// Returns the number of lines in the text.
@@ -99,8 +135,10 @@ impl<'t> Highlights<'t> {
             return readable.wanted_tokens(estimator, token_limit * 17 / 20);
         }
         let rest = self.text.len().saturating_sub(from);
+        let members = self.error_members.as_ref();
+        let members = members.map_or(0, |text| estimator.cost(text.as_bytes()));
         if rest == 0 || self.text.len() == 1 {
-            return (TAIL_BYTES as u64 / 2).min(token_limit / 4);
+            return (TAIL_BYTES as u64 / 2 + members).min(token_limit / 4);
         }
         let most = token_limit * 6 / 10;
         let mut errors = 0;
@@ -119,7 +157,8 @@ impl<'t> Highlights<'t> {
             .map(|part| part.text.len() as u64 / 3 + 4)
             .sum();
         // Errors may take most of the limit. An outline leaves it to the text itself.
-        errors.min(most).max(outline.min(token_limit / 4)) + token_limit / 10
+        let members = members.min(token_limit / 4);
+        errors.min(most).max(outline.min(token_limit / 4)).max(members) + token_limit / 10
     }
 
     /// Returns the errors and warnings in line `from`, counted from 0, and all later lines.
@@ -148,6 +187,9 @@ impl<'t> Highlights<'t> {
         }
         let mut text =
             HighlightWriter { out: String::new(), room: token_limit.saturating_sub(16), estimator };
+        if let Some(members) = &self.error_members {
+            text.push(&format!("{members}\n"));
+        }
         errors.write(self, &mut text);
         self.outline(from, &mut text);
         self.rows(&mut text, from);
@@ -158,16 +200,22 @@ impl<'t> Highlights<'t> {
     }
 
     /// Returns the last 240 bytes of the last line of a text, for a quote after the first chunk, or
-    /// a quarter of that. `None` if that costs more than `token_limit` too.
+    /// a quarter of that. The members of a JSON document that state an error precede it. `None` if
+    /// nothing fits `token_limit`.
     #[must_use]
     pub fn tail(&self, estimator: &Estimator, token_limit: u64) -> Option<String> {
         let last = self.text.line(self.text.len().checked_sub(1)?);
-        [TAIL_BYTES, TAIL_BYTES / 4].into_iter().find_map(|length| {
+        let members = self.error_members.as_ref();
+        let members = members.map_or(String::new(), |members| format!("{members}\n"));
+        let ends = [TAIL_BYTES, TAIL_BYTES / 4].into_iter().filter_map(|length| {
             let from = boundary(&last, last.len().saturating_sub(length), Form::Raw);
             let end = String::from_utf8_lossy(last.get(from..)?);
-            let text = format!("The end: … {end}");
-            (estimator.cost(text.as_bytes()) + 4 <= token_limit).then_some(text)
-        })
+            Some(without_line_breaks(format!("The end: … {end}")))
+        });
+        let ends: Vec<String> = ends.collect();
+        let heads = [members.as_str(), ""].into_iter();
+        let mut texts = heads.flat_map(|head| ends.iter().map(move |end| format!("{head}{end}")));
+        texts.find(|text| estimator.cost(text.as_bytes()) + 4 <= token_limit)
     }
 
     fn line(&self, at: usize) -> String {
@@ -237,13 +285,17 @@ impl<'t> Highlights<'t> {
 
     /// Writes the header and the number of rows of a table, if the text is one.
     fn rows(&self, text: &mut HighlightWriter<'_>, from: usize) {
-        if self.kind == Kind::Table && from > 0 {
-            text.push(&format!(
-                "{} rows; the columns stand in line 1: {}\n",
-                self.text.len().saturating_sub(1),
-                self.line(0)
-            ));
-        }
+        let Some(table) = self.tables.largest.filter(|_| from > 0) else { return };
+        let of_tables = match self.tables.others {
+            0 => String::new(),
+            others => format!(" in the largest of {} tables", others + 1),
+        };
+        text.push(&format!(
+            "{} rows{of_tables}; the columns stand in line {}: {}\n",
+            table.rows,
+            table.header + 1,
+            self.line(table.header)
+        ));
     }
 
     /// Returns true if quotes of later lines are more useful than the next lines. That applies to
@@ -325,9 +377,10 @@ fn may_be_snapshot(text: &IndexedText<'_>) -> bool {
 }
 
 /// Returns a line as text. A line longer than `max_bytes` is cut and ends with a truncation mark.
-fn shortened(line: &[u8], max_bytes: usize) -> String {
+pub(super) fn shortened(line: &[u8], max_bytes: usize) -> String {
     let end = boundary(line, max_bytes, Form::Raw);
     let head = String::from_utf8_lossy(line.get(..end).unwrap_or(line)).into_owned();
+    let head = without_line_breaks(head);
     if end < line.len() {
         let rest = String::from_utf8_lossy(line.get(end..).unwrap_or_default());
         format!("{head}{}", truncation_mark(rest.chars().count(), "characters"))

@@ -207,27 +207,6 @@ impl Coverage {
     }
 }
 
-/// Escapes the control characters of a text, except for tabs, so that names and values in a notice
-/// begin no line of it.
-#[must_use]
-pub(super) fn without_line_breaks(text: String) -> String {
-    let is_break =
-        |sign: char| sign.is_control() && sign != '\t' || matches!(sign, '\u{2028}' | '\u{2029}');
-    if !text.contains(is_break) {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for sign in text.chars() {
-        match sign {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            sign if is_break(sign) => out.push_str(&format!("\\u{:04x}", u32::from(sign))),
-            sign => out.push(sign),
-        }
-    }
-    out
-}
-
 /// Returns a cursor in JSON syntax. [`NEXT_CURSOR`] is a name, which gets no quotes.
 fn quoted_cursor(cursor: &str) -> String {
     if cursor == NEXT_CURSOR { cursor.to_owned() } else { format!("\"{cursor}\"") }
@@ -266,13 +245,6 @@ mod tests {
 
     fn page(first: u64, shown: u64, condensed: Option<FieldCoverage>) -> Coverage {
         Coverage::Page { first, shown, total: 276, page_size: 50, lists: Vec::new(), condensed }
-    }
-
-    #[test]
-    fn line_breaks_are_escaped() {
-        let escape = |text: &str| without_line_breaks(text.to_owned());
-        assert_eq!(escape("a\n[b]\r\u{1b}\u{2028}\tc"), "a\\n[b]\\r\\u001b\\u2028\tc");
-        assert_eq!(escape("é \t ok"), "é \t ok");
     }
 
     #[test]

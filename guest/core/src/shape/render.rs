@@ -7,12 +7,13 @@
 
 use serde_json::Value;
 
-use super::notice::{NEXT_CURSOR, without_line_breaks};
+use super::notice::NEXT_CURSOR;
 use super::{Coverage, Excerpt, ExcerptBody};
 use crate::encoding::CursorFormat;
 use crate::json::text::{Form, convert, escape};
 use crate::policy::{ShownLimits, VisibleContent};
 use crate::snapshot::{Cursor, Keys, Placement, Replay};
+use crate::text::line_breaks::without_line_breaks;
 
 /// Minimum token limit for repeating the cursor in the result metadata of structured content, which
 /// also has it next to the list. Notices then have more field names and examples.

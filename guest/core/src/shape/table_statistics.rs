@@ -6,6 +6,7 @@ use super::highlight::Highlights;
 use crate::json::outline::Outline;
 use crate::json::text::Form;
 use crate::query::table_rows;
+use crate::text::line_breaks::without_line_breaks;
 use crate::tokens::Estimator;
 
 /// Returns the number of rows and the statistics of the columns, within `token_limit`. `None` if
@@ -25,8 +26,22 @@ pub(super) fn table_statistics(
     if cells.any(|cell| is_name(&outline.inner(&cell.key), &outline.inner(&cell.span))) {
         return None;
     }
+    let tables = highlights.tables();
+    let total = outline.node(0).map_or(0, |list| list.children as usize);
+    if tables.largest.is_some_and(|table| !tables.is_only && table.rows != total) {
+        return None;
+    }
     let schema = Schema::new(&outline, estimator, true)?;
-    ListStatistics::text(document_statistics(&schema, &outline), estimator, token_limit)
+    let lists = document_statistics(&schema, &outline);
+    let which = match (tables.largest, tables.others) {
+        (Some(table), 1..) => {
+            format!("The table in line {}, of {} tables. ", table.header + 1, tables.others + 1)
+        }
+        _ => String::new(),
+    };
+    let limit = token_limit.checked_sub(estimator.cost(which.as_bytes()))?;
+    let text = without_line_breaks(ListStatistics::text(lists, estimator, limit)?);
+    Some(format!("{which}{text}"))
 }
 
 #[cfg(test)]
@@ -51,5 +66,42 @@ mod tests {
         let (_, bare) = text.split_once('\n').unwrap();
         let lines = IndexedText::new(bare.as_bytes(), Form::Raw);
         assert_eq!(table_statistics(&Highlights::new(&lines), &Estimator::default(), 400), None);
+    }
+
+    fn statistics(text: &str) -> Option<String> {
+        let lines = IndexedText::new(text.as_bytes(), Form::Raw);
+        table_statistics(&Highlights::new(&lines), &Estimator::default(), 400)
+    }
+
+    fn rows(line: impl Fn(usize) -> String) -> String {
+        (0..60).map(|at| line(at) + "\n").collect()
+    }
+
+    #[test]
+    fn statistics_are_those_of_one_table() {
+        let table = |name: &str, factor: usize| {
+            let rows = rows(|at| format!("| {at} | {} |", at * factor));
+            format!("| id | {name} |\n|---|---|\n{rows}\n")
+        };
+        let found = statistics(&(table("amount", 2) + &table("amount", 5))).unwrap();
+        assert!(
+            found.starts_with("The table in line 1, of 2 tables. Over all 60 items:"),
+            "{found}"
+        );
+        assert!(found.contains("sum 3540"), "{found}");
+        let csv = |name: &str| format!("id,{name}\n{}\n", rows(|at| format!("{at},{at}")));
+        assert!(statistics(&csv("amount")).is_some());
+        assert_eq!(statistics(&(csv("amount") + &csv("qty"))), None);
+        assert_eq!(statistics(&(csv("amount") + "(60 rows, all)\n")), None);
+    }
+
+    #[test]
+    fn aligned_tables_have_statistics() {
+        let status = |at: usize| if at == 7 { "Error" } else { "Running" };
+        let pods = rows(|at| format!("pod-{at:<7} 1/1     {:<9} {at}d", status(at)));
+        let found = statistics(&format!("NAME        READY   STATUS    AGE\n{pods}")).unwrap();
+        assert!(found.contains("STATUS: Running 59, Error 1"), "{found}");
+        let prose = rows(|at| format!("line {at} is   no row of a table, it is a sentence"));
+        assert_eq!(statistics(&format!("A TITLE  OF PROSE\n{prose}")), None);
     }
 }

@@ -53,6 +53,14 @@ fn has_other_width(sign: char) -> bool {
 
 /// Parses a block of lines that begins with the header of a table. `None` if it is not a table.
 fn parse_block(lines: &[&str]) -> Option<Table> {
+    // A rare cell of several words, such as `1 (2d ago)`, is no long cell if a gap follows it in
+    // all rows.
+    parse_with(lines, LONG_CELLS).or_else(|| parse_with(lines, usize::MAX))
+}
+
+/// Parses a block of lines like [`parse_block`]. `long_cells` is the maximum share of rows with a
+/// cell that extends into the gap after its column, as a divisor.
+fn parse_with(lines: &[&str], long_cells: usize) -> Option<Table> {
     let (header, rows) = lines.split_first()?;
     let is_rule = |line: &&str| line.chars().all(|sign| matches!(sign, '-' | '=' | ' '));
     let is_ruled = rows.first().is_some_and(is_rule);
@@ -71,7 +79,7 @@ fn parse_block(lines: &[&str]) -> Option<Table> {
     let is_gap: Vec<bool> = header
         .iter()
         .zip(&used)
-        .map(|(sign, used)| *sign == ' ' && *used * LONG_CELLS <= rows.len())
+        .map(|(sign, used)| *sign == ' ' && used.saturating_mul(long_cells) <= rows.len())
         .collect();
     let columns = column_ranges(&header, &is_gap, &used);
     let mut pairs = columns.iter().zip(columns.iter().skip(1));
@@ -277,6 +285,22 @@ mod tests {
         assert_eq!(rows(&text).len(), 41);
         let doubtful = text.replace("USER ", "User ") + "a b c 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5\n";
         assert!(rows(&doubtful).is_empty(), "{:?}", rows(&doubtful));
+    }
+
+    #[test]
+    fn rare_cells_of_several_words_have_a_gap_after_them() {
+        let row = |at: usize| {
+            let restarts = if at == 7 { "1 (2d ago)" } else { "0" };
+            format!("pod-{at:<4}   Running   {restarts:<14}  {at}d\n")
+        };
+        let pods: String = (0..80).map(row).collect();
+        let found = rows(&format!("NAME       STATUS    RESTARTS        AGE\n{pods}"));
+        assert_eq!(found.len(), 81, "{found:?}");
+        assert_eq!(found[8], "pod-7|Running|1 (2d ago)|7d");
+        // Two columns without a gap in one row are no column.
+        let joined = pods.replace("Running   1 (2d ago)    ", "Running and 1 (2d ago)  ");
+        let found = rows(&format!("NAME       STATUS    RESTARTS        AGE\n{joined}"));
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use crate::shape::condense::Condensed;
 use crate::shape::condense::records::RecordCondenser;
 use crate::shape::item::Item;
 use crate::shape::list::{ListTask, MIN_ITEM_TOKENS, page};
-use crate::shape::notice::without_line_breaks;
 use crate::shape::others::with_others;
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
+use crate::text::line_breaks::without_line_breaks;
 
 /// Tokens reserved for field names in the result notice, per copy of the page in the result.
 const FIELD_NAME_TOKENS: u64 = 50;

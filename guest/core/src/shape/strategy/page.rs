@@ -2,8 +2,8 @@
 
 use super::{Strategy, Task};
 use crate::shape::Excerpt;
-use crate::shape::notice::without_line_breaks;
 use crate::shape::others::with_others;
+use crate::text::line_breaks::without_line_breaks;
 
 /// The strategy that shows list items unchanged, as many as fit the token limit.
 pub(super) struct Page {

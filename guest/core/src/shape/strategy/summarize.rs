@@ -10,11 +10,11 @@ use crate::shape::condense::long_text::{LongString, LongText};
 use crate::shape::condense::statistics::{ListStatistics, statistics_limit};
 use crate::shape::condense::{CondenseOptions, DocumentCondenser};
 use crate::shape::index::max_word_bytes;
-use crate::shape::notice::without_line_breaks;
 use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
 use crate::snapshot::Cursor;
+use crate::text::line_breaks::without_line_breaks;
 use crate::text::lines::IndexedText;
 
 /// Maximum number of values in a document that is summarized, about ten megabytes of small values.
