@@ -186,12 +186,15 @@ fn is_table(head: &[&[u8]]) -> bool {
     if head.len() < 4 {
         return false;
     }
+    // The lines of a stack trace are indented by a tab.
+    let is_indented = head.get(1).is_some_and(|line| line.starts_with(b"\t"));
     [b',', b'\t', b';', b'|'].into_iter().any(|separator| {
         let fields = |line: &[u8]| memchr::memchr_iter(separator, line).count();
         let expected = head.get(1).map_or(0, |line| fields(line));
         let alike = head.iter().filter(|line| fields(line) == expected).count();
         expected >= 1
             && alike * 10 >= head.len() * 8
+            && !(separator == b'\t' && expected == 1 && is_indented)
             && (separator != b',' || !reads_as_prose(head))
     })
 }
@@ -208,6 +211,15 @@ mod tests {
 
     fn kind(text: &str) -> Kind {
         Kind::detect(&IndexedText::new(text.as_bytes(), Form::Raw))
+    }
+
+    #[test]
+    fn stack_traces_are_no_tables() {
+        let calls: String = (0..40).map(|at| format!("\tat a.b.C{at}.m(C.java:{at})\n")).collect();
+        let trace = format!("Exception in thread \"main\" java.lang.Error: x\n{calls}");
+        assert_ne!(kind(&trace), Kind::Table);
+        let rows: String = (0..40).map(|at| format!("\t{at}\n")).collect();
+        assert_eq!(kind(&format!("name\tcount\n{}", rows.replace('\t', "a\t"))), Kind::Table);
     }
 
     #[test]
