@@ -7,6 +7,7 @@ use super::item::Item;
 use super::list::MIN_ITEM_TOKENS;
 use super::pricing::ExcerptPricer;
 use super::{Coverage, Excerpt};
+use crate::text::line_breaks::without_line_breaks;
 
 /// Minimum token limit of a page, per copy in the result, for summaries of the items after the
 /// page.
@@ -118,6 +119,7 @@ fn text(summary: &IdentitySummary, others: &[Item<'_>], lists: &[&str]) -> Strin
         let values = summary.values.iter().zip(others);
         let values = values.filter(|(_, item)| item.list == list);
         let values: Vec<&[u8]> = values.map(|(value, _)| value.as_slice()).collect();
+        let name = without_line_breaks((*name).to_owned());
         (!values.is_empty()).then(|| format!("{name} {}", join(&values)))
     };
     let parts: Vec<String> = lists.iter().enumerate().filter_map(of_list).collect();

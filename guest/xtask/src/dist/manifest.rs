@@ -11,20 +11,20 @@ use sha2::{Digest, Sha256};
 /// The release artifacts, each with its maximum size in bytes. Find out why an artifact grew before
 /// you raise its limit.
 const BUDGETS: [(&str, u64); 14] = [
-    ("context-guard.wasm", 6_810_000),
+    ("context-guard.wasm", 6_880_000),
     ("context-guard-code.wasm", 1_300_000),
-    ("context-guard-envoy.wasm", 5_830_000),
-    ("context-guard-http-p2.wasm", 7_590_000),
-    ("context-guard-http-p2-spin.wasm", 7_590_000),
-    ("context-guard-http-p2-replay.wasm", 7_590_000),
-    ("context-guard-http-p3.wasm", 7_540_000),
-    ("context-guard-http-p3-spin.wasm", 7_540_000),
-    ("context-guard-http-p3-replay.wasm", 7_540_000),
-    ("context-guard-http-p3-proxy.wasm", 7_800_000),
-    ("context-guard-http-p3-proxy-spin.wasm", 7_800_000),
-    ("context-guard-http-p3-proxy-replay.wasm", 7_800_000),
+    ("context-guard-envoy.wasm", 5_900_000),
+    ("context-guard-http-p2.wasm", 7_660_000),
+    ("context-guard-http-p2-spin.wasm", 7_660_000),
+    ("context-guard-http-p2-replay.wasm", 7_660_000),
+    ("context-guard-http-p3.wasm", 7_610_000),
+    ("context-guard-http-p3-spin.wasm", 7_610_000),
+    ("context-guard-http-p3-replay.wasm", 7_610_000),
+    ("context-guard-http-p3-proxy.wasm", 7_870_000),
+    ("context-guard-http-p3-proxy-spin.wasm", 7_870_000),
+    ("context-guard-http-p3-proxy-replay.wasm", 7_870_000),
     ("context-guard-http-forward.wasm", 300_000),
-    ("context-guard-0.1.0.tgz", 4_210_000),
+    ("context-guard-0.1.0.tgz", 4_260_000),
 ];
 
 /// The modules of the npm package, each with its maximum size in bytes. Each page downloads the

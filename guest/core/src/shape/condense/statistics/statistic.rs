@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::decimal::{Number, Sum};
 use crate::query::date::instant;
+use crate::text::line_breaks::without_line_breaks;
 use crate::text::shorten::shorten;
 
 /// The maximum number of distinct values, in all records, of a field that is a category.
@@ -199,7 +200,8 @@ impl Statistic {
                 if least.compare(greatest) == Some(Ordering::Equal) {
                     return None;
                 }
-                let (least, greatest) = (one_line(&least.text), one_line(&greatest.text));
+                let [least, greatest] =
+                    [least, greatest].map(|bound| without_line_breaks(bound.text.clone()));
                 let holder = match &self.holder {
                     Some(holder) if self.holders == 1 => format!(" ({name}: {holder})"),
                     _ => String::new(),
@@ -226,7 +228,7 @@ impl Statistic {
         };
         let others = part("of another form", self.others);
         let absent = part("absent", total - present);
-        Some(format!("{}: {values}{others}{absent}", one_line(path)))
+        Some(format!("{}: {values}{others}{absent}", without_line_breaks(path.to_owned())))
     }
 
     /// Returns true if all numbers seem to be seconds or milliseconds since 1970: times of this
@@ -286,16 +288,8 @@ impl Statistic {
 fn plain(raw: &[u8]) -> String {
     match serde_json::from_slice::<String>(raw) {
         Ok(text) if text.is_empty() => "\"\"".to_owned(),
-        Ok(text) => one_line(&shorten(&text, MAX_VALUE_CHARS, &[])),
+        Ok(text) => without_line_breaks(shorten(&text, MAX_VALUE_CHARS, &[])),
         Err(_) => String::from_utf8_lossy(raw).into_owned(),
-    }
-}
-
-/// Returns a text with escaped control characters, so that no data begins a line of the notice.
-fn one_line(text: &str) -> String {
-    match text.contains(char::is_control) {
-        true => text.escape_debug().to_string(),
-        false => text.to_owned(),
     }
 }
 
