@@ -231,8 +231,8 @@ impl Number {
         float.is_finite().then(|| Self::of_float(float))
     }
 
-    /// Returns the number as JSON, rounded to 15 significant digits if it is not exact. `None` if it
-    /// is not finite.
+    /// Returns the number as JSON, rounded to 15 significant digits if it is not exact. `None` if
+    /// it is not finite.
     pub(crate) fn rounded(self) -> Option<String> {
         match self.exact {
             Some(exact) => Some(Sum::Exact(exact).to_string()),

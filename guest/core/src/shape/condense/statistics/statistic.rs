@@ -31,13 +31,13 @@ pub(super) enum Kind {
 /// A value with its position among the values of its field.
 #[derive(Clone, PartialEq)]
 struct Bound {
-    position: Position,
+    position: BoundPosition,
     /// The value as it is written.
     text: String,
 }
 
 #[derive(Clone, PartialEq)]
-enum Position {
+enum BoundPosition {
     Number(Number),
     /// The seconds and nanoseconds of a time, and true if it has a zone.
     Time((i64, i64), bool),
@@ -53,12 +53,13 @@ impl Bound {
             Kind::Number => {
                 // `inf` and `NaN` are no numbers of JSON, and a large exponent is one.
                 let is_number = raw.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-                (Position::Number(Number::parse(raw).filter(|_| is_number)?), raw)
+                (BoundPosition::Number(Number::parse(raw).filter(|_| is_number)?), raw)
             }
             Kind::Time => {
                 let text = raw.strip_prefix('"')?.strip_suffix('"')?;
-                let time = instant(text).map(|(time, has_zone)| Position::Time(time, has_zone));
-                (time.unwrap_or(Position::Text), text)
+                let time =
+                    instant(text).map(|(time, has_zone)| BoundPosition::Time(time, has_zone));
+                (time.unwrap_or(BoundPosition::Text), text)
             }
         };
         Some(Self { position, text: text.to_owned() })
@@ -67,11 +68,15 @@ impl Bound {
     /// Compares two values. `None` for times of different forms.
     fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.position, &other.position) {
-            (Position::Number(left), Position::Number(right)) => Some(left.total_compare(*right)),
-            (Position::Time(left, zone), Position::Time(right, other)) if zone == other => {
+            (BoundPosition::Number(left), BoundPosition::Number(right)) => {
+                Some(left.total_compare(*right))
+            }
+            (BoundPosition::Time(left, zone), BoundPosition::Time(right, other))
+                if zone == other =>
+            {
                 Some(left.cmp(right))
             }
-            (Position::Text, Position::Text) if self.text.len() == other.text.len() => {
+            (BoundPosition::Text, BoundPosition::Text) if self.text.len() == other.text.len() => {
                 Some(self.text.cmp(&other.text))
             }
             _ => None,
@@ -235,7 +240,7 @@ impl Statistic {
     /// century whose range is small compared to their distance from 1970.
     fn is_time(&self) -> bool {
         let number = |bound: &Option<Bound>| match bound {
-            Some(Bound { position: Position::Number(number), .. }) => Some(number.float),
+            Some(Bound { position: BoundPosition::Number(number), .. }) => Some(number.float),
             _ => None,
         };
         let (Some(least), Some(greatest)) = (number(&self.least), number(&self.greatest)) else {
