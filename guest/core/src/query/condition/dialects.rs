@@ -36,6 +36,9 @@ pub(super) fn condition(text: &str) -> Option<String> {
 /// Converts ranges of code search: `size:10..50` and `created:2024-01-01..*`. The last day of a
 /// range belongs to it as a whole.
 fn ranges(text: &str) -> Option<String> {
+    if !text.contains("..") {
+        return None;
+    }
     let is_bound = |bound: &str| {
         bound == "*"
             || bound.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())

@@ -114,7 +114,7 @@ impl MethodCall<'_> {
         let arguments = self.arguments.unwrap_or_default();
         let is_closure = arguments.starts_with('{') && closure(arguments).is_some();
         if let Some(field) = column.take() {
-            let is_sum = self.name == "reduce" && is_sum_of(arguments).as_deref() == Some("");
+            let is_sum = self.name == "reduce" && summed_field(arguments).as_deref() == Some("");
             let total = TOTALS.iter().find(|(name, _)| *name == self.name && arguments.is_empty());
             return match total {
                 Some((_, total)) => Some(vec![QueryStage::Totals(format!("{total}({field})"))]),
@@ -166,7 +166,7 @@ impl MethodCall<'_> {
                     _ => vec![QueryStage::Filter(condition(arguments)?), count],
                 }
             }
-            "reduce" => vec![QueryStage::Totals(format!("sum({})", is_sum_of(arguments)?))],
+            "reduce" => vec![QueryStage::Totals(format!("sum({})", summed_field(arguments)?))],
             "maxby" => vec![QueryStage::Totals(format!("argmax({})", key(arguments)?.0))],
             "minby" => vec![QueryStage::Totals(format!("argmin({})", key(arguments)?.0))],
             "countby" => vec![QueryStage::Totals(format!("count by {}", key(arguments)?.0))],
@@ -307,7 +307,7 @@ fn compared(text: &str) -> Option<String> {
 
 /// Returns the field that a reduction adds: `price` of `(sum, r) => sum + r.price, 0`. Empty if it
 /// adds the elements themselves. `None` for other reductions.
-fn is_sum_of(text: &str) -> Option<String> {
+fn summed_field(text: &str) -> Option<String> {
     let (names, body) = text.split_once("=>")?;
     let (sum, record) = names.trim().strip_prefix('(')?.strip_suffix(')')?.split_once(',')?;
     let (body, start) = body.rsplit_once(',')?;

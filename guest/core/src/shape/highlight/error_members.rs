@@ -19,9 +19,11 @@ pub(super) fn error_members(text: &IndexedText<'_>) -> Option<String> {
     let mut members: Vec<String> = Vec::new();
     let read = scanner.object(|scanner, key| {
         let value = scanner.skip_unchecked()?;
-        let name = NAMES.iter().find(|name| scanner.is_key(&key, name));
+        let Some(name) = NAMES.iter().find(|name| scanner.is_key(&key, name)) else {
+            return Ok(());
+        };
         let value = visible(bytes.get(value).unwrap_or_default(), text.form());
-        if let Some(name) = name.filter(|_| !matches!(&*value, b"null" | b"\"\"" | b"[]" | b"{}")) {
+        if !matches!(&*value, b"null" | b"\"\"" | b"[]" | b"{}") {
             members.push(format!("{name}: {}", shortened(&value, MAX_LINE_BYTES)));
         }
         Ok(())

@@ -273,8 +273,7 @@ impl Statistic {
         // `true` and `"true"` are different values.
         let shown = |value: &[u8]| {
             let text = plain(value);
-            let is_same = |other: &&Vec<u8>| plain(other) == text;
-            match value.starts_with(b"\"") && self.values.keys().filter(is_same).count() > 1 {
+            match value.starts_with(b"\"") && self.values.contains_key(text.as_bytes()) {
                 true => String::from_utf8_lossy(value).into_owned(),
                 false => text,
             }
