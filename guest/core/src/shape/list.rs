@@ -14,6 +14,7 @@ use crate::json::Span;
 use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
+use crate::text::line_breaks::without_line_breaks;
 use crate::tokens::CostModel;
 
 /// A request for a page of items. Items are numbered through all lists of a payload that are
@@ -175,7 +176,7 @@ impl<'t> ListTask<'t> {
             let of = if all.path.is_empty() {
                 String::new()
             } else {
-                format!(" of {}", all.path.join("."))
+                without_line_breaks(format!(" of {}", all.path.join(".")))
             };
             while !found.is_empty() {
                 let text = format!("Over all {} items{of}: {}", all.spans.len(), found.join("; "));

@@ -13,6 +13,7 @@ use super::schema::{Field, FieldId, Schema};
 use crate::fields::priority::{FieldPriority, is_quantity};
 use crate::json::outline::{Node, Outline};
 use crate::json::text::Form;
+use crate::text::line_breaks::without_line_breaks;
 use crate::tokens::Estimator;
 
 /// The maximum number of distinct values of a category in the sample. Values that recur often may
@@ -112,7 +113,7 @@ pub fn document_statistics(schema: &Schema, outline: &Outline<'_>) -> Vec<ListSt
         let path = path.unwrap_or_default();
         let fields = found.texts(schema, at, &path, total);
         let path = path.trim_end_matches("[]").trim_end_matches(".*").to_owned();
-        ListStatistics { path, total, fields }
+        ListStatistics { path: without_line_breaks(path), total, fields }
     };
     records.iter().map(&mut list).collect()
 }

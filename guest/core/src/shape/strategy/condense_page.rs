@@ -9,7 +9,6 @@ use crate::shape::list::{ListTask, MIN_ITEM_TOKENS, page};
 use crate::shape::others::with_others;
 use crate::shape::{Coverage, Excerpt, FieldCoverage};
 use crate::snapshot::Cursor;
-use crate::text::line_breaks::without_line_breaks;
 
 /// Tokens reserved for field names in the result notice, per copy of the page in the result.
 const FIELD_NAME_TOKENS: u64 = 50;
@@ -103,7 +102,7 @@ fn excerpt(
         .collect();
     let request = list.request;
     let page = page(list.index, list.form, items.iter(), request, base);
-    let mut excerpt = Excerpt { highlights: list.statistics().map(without_line_breaks), ..page };
+    let mut excerpt = Excerpt { highlights: list.statistics(), ..page };
     let is_lossless = condensed.dropped.is_empty()
         && condensed.constants.is_empty()
         && condensed.shortened == 0

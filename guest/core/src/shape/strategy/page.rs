@@ -3,7 +3,6 @@
 use super::{Strategy, Task};
 use crate::shape::Excerpt;
 use crate::shape::others::with_others;
-use crate::text::line_breaks::without_line_breaks;
 
 /// The strategy that shows list items unchanged, as many as fit the token limit.
 pub(super) struct Page {
@@ -24,14 +23,7 @@ impl Strategy for Page {
             return None;
         }
         let count = list.grown_count(count);
-        let mut page = list.page(count);
-        if let Some(statistics) = page.highlights.take() {
-            page.highlights = Some(without_line_breaks(statistics));
-            // Escapes may exceed the token limit.
-            if !task.pricer.fits(&page) {
-                page.highlights = None;
-            }
-        }
+        let page = list.page(count);
         Some(match list.records().filter(|_| list.request.all) {
             Some(records) => {
                 let others = list.items.get(count..).unwrap_or_default();

@@ -14,7 +14,6 @@ use crate::shape::payload::Payload;
 use crate::shape::pricing::ExcerptPricer;
 use crate::shape::{Coverage, Excerpt, ExcerptBody, FieldCoverage};
 use crate::snapshot::Cursor;
-use crate::text::line_breaks::without_line_breaks;
 use crate::text::lines::IndexedText;
 
 /// Maximum number of values in a document that is summarized, about ten megabytes of small values.
@@ -94,22 +93,7 @@ fn statistics(
     pricer: &ExcerptPricer<'_>,
 ) -> Option<String> {
     let limit = statistics_limit(token_limit)?;
-    let (lists, estimator) = (condenser.statistics(), &pricer.estimator);
-    let has_line_breaks = |list: &ListStatistics| {
-        let text = ListStatistics::text(vec![list.clone()], estimator, u64::MAX);
-        text.is_some_and(|text| text != without_line_breaks(text.clone()))
-    };
-    if !lists.iter().any(has_line_breaks) {
-        return ListStatistics::text(lists, estimator, limit);
-    }
-    let mut room = limit;
-    let texts = lists.into_iter().map_while(|list| {
-        let text = without_line_breaks(ListStatistics::text(vec![list], estimator, room)?);
-        room = room.checked_sub(estimator.cost(text.as_bytes()) + 1)?;
-        Some(text)
-    });
-    let texts: Vec<String> = texts.collect();
-    (!texts.is_empty()).then(|| texts.join("\n"))
+    ListStatistics::text(condenser.statistics(), &pricer.estimator, limit)
 }
 
 /// Returns the maximum cost of a summary, in tokens. It is the token limit or, for a document that

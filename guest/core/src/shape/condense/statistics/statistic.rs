@@ -205,8 +205,7 @@ impl Statistic {
                 if least.compare(greatest) == Some(Ordering::Equal) {
                     return None;
                 }
-                let [least, greatest] =
-                    [least, greatest].map(|bound| without_line_breaks(bound.text.clone()));
+                let (least, greatest) = (&least.text, &greatest.text);
                 let holder = match &self.holder {
                     Some(holder) if self.holders == 1 => format!(" ({name}: {holder})"),
                     _ => String::new(),
@@ -233,7 +232,8 @@ impl Statistic {
         };
         let others = part("of another form", self.others);
         let absent = part("absent", total - present);
-        Some(format!("{}: {values}{others}{absent}", without_line_breaks(path.to_owned())))
+        // No name or value begins a line of the notice.
+        Some(without_line_breaks(format!("{path}: {values}{others}{absent}")))
     }
 
     /// Returns true if all numbers seem to be seconds or milliseconds since 1970: times of this
@@ -292,7 +292,7 @@ impl Statistic {
 fn plain(raw: &[u8]) -> String {
     match serde_json::from_slice::<String>(raw) {
         Ok(text) if text.is_empty() => "\"\"".to_owned(),
-        Ok(text) => without_line_breaks(shorten(&text, MAX_VALUE_CHARS, &[])),
+        Ok(text) => shorten(&text, MAX_VALUE_CHARS, &[]),
         Err(_) => String::from_utf8_lossy(raw).into_owned(),
     }
 }
