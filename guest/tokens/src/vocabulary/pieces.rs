@@ -69,9 +69,94 @@ impl Kind {
     }
 }
 
+/// The classes of bytes, as bits, for the boundaries of pieces of ASCII characters.
+mod class {
+    pub(super) const LOWER: u8 = 1;
+    pub(super) const UPPER: u8 = 2;
+    pub(super) const NUMBER: u8 = 4;
+    pub(super) const SPACE: u8 = 8;
+    pub(super) const SYMBOL: u8 = 16;
+    /// A byte of a character beyond ASCII.
+    pub(super) const WIDE: u8 = 32;
+    pub(super) const LETTER: u8 = LOWER | UPPER;
+}
+
+/// The class of each byte. Line breaks have none, as the end of the text.
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
+static CLASSES: [u8; 256] = {
+    let mut classes = [class::WIDE; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte] = match ASCII[byte] {
+            Kind::Lower => class::LOWER,
+            Kind::Upper => class::UPPER,
+            Kind::Number => class::NUMBER,
+            Kind::Space => class::SPACE,
+            Kind::Symbol => class::SYMBOL,
+            Kind::Newline | Kind::Letter | Kind::Mark => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
+
 impl<'t> Pieces<'t> {
     pub(super) fn new(text: &'t [u8]) -> Self {
         Self { text, at: 0 }
+    }
+
+    /// Returns the class of the byte at an offset, 0 at the end.
+    #[inline]
+    fn class(&self, at: usize) -> u8 {
+        let byte = self.text.get(at).map_or(usize::from(b'\n'), |byte| usize::from(*byte));
+        CLASSES.get(byte).copied().unwrap_or_default()
+    }
+
+    /// Returns the end of the run of bytes of some classes at an offset. `None` if a character
+    /// beyond ASCII ends the run, because it may continue it.
+    #[inline]
+    fn ascii_run(&self, mut at: usize, classes: u8) -> Option<usize> {
+        while self.class(at) & classes != 0 {
+            at += 1;
+        }
+        (self.class(at) != class::WIDE).then_some(at)
+    }
+
+    /// Returns the same as [`Pieces::end`] for a piece of ASCII characters. `None` if a character
+    /// beyond ASCII may belong to the piece, and for line breaks and runs of white space.
+    #[inline]
+    fn ascii_end(&self, from: usize) -> Option<usize> {
+        let (first, second) = (self.class(from), self.class(from + 1));
+        match first {
+            class::LOWER | class::UPPER => self.ascii_word(from),
+            class::NUMBER => {
+                let end = self.ascii_run(from, class::NUMBER).unwrap_or(from);
+                (end > from).then_some(end.min(from + 3))
+            }
+            class::SPACE | class::SYMBOL if second & class::LETTER != 0 => {
+                self.ascii_word(from + 1)
+            }
+            class::SYMBOL => self.ascii_symbols(from + 1),
+            class::SPACE if second == class::SYMBOL && self.text.get(from) == Some(&b' ') => {
+                self.ascii_symbols(from + 1)
+            }
+            class::SPACE if matches!(second, class::NUMBER | class::SYMBOL) => Some(from + 1),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn ascii_word(&self, at: usize) -> Option<usize> {
+        let capitals = self.ascii_run(at, class::UPPER)?;
+        let end = self.ascii_run(capitals, class::LOWER)?;
+        Some(end + self.contraction(end))
+    }
+
+    #[inline]
+    fn ascii_symbols(&self, at: usize) -> Option<usize> {
+        let end = self.ascii_run(at, class::SYMBOL)?;
+        let tail = self.text.get(end..).unwrap_or_default();
+        Some(end + tail.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | b'/')).count())
     }
 
     /// Returns the kind and the length, in bytes, of the character at an offset. `None` at the end.
@@ -245,8 +330,13 @@ impl<'t> Iterator for Pieces<'t> {
 
     fn next(&mut self) -> Option<&'t [u8]> {
         let from = self.at;
-        let (kind, length) = self.kind(from)?;
-        self.at = self.end(from, kind, length);
+        self.at = match self.ascii_end(from) {
+            Some(end) => end,
+            None => {
+                let (kind, length) = self.kind(from)?;
+                self.end(from, kind, length)
+            }
+        };
         self.text.get(from..self.at)
     }
 }
@@ -297,6 +387,19 @@ mod tests {
         #[test]
         fn pieces_are_the_whole_text(text in "\\PC{0,80}|[ -~\n\t]{0,80}") {
             prop_assert_eq!(pieces(&text).concat(), text);
+        }
+
+        #[test]
+        fn ascii_pieces_end_where_all_do(
+            text in "[a-cA-C0-3 \t\r\n'/.!\u{e9}\u{301}\u{4e2d}\u{a0}\u{b2}]{0,24}",
+        ) {
+            let pieces = Pieces::new(text.as_bytes());
+            for (at, _) in text.char_indices() {
+                let (kind, length) = pieces.kind(at).unwrap();
+                if let Some(end) = pieces.ascii_end(at) {
+                    prop_assert_eq!(end, pieces.end(at, kind, length), "{:?} at {}", text, at);
+                }
+            }
         }
 
         #[test]
