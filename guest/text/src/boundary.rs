@@ -31,7 +31,7 @@ const LINE_SAMPLE_BYTES: usize = 96;
 const LOG_SAMPLE_BYTES: usize = 192;
 
 /// Ranks the boundaries between lines of a text by their suitability for dividing the text.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Ranker {
     /// The format of the log. `None` if the text is not a log.
     log: Option<LogFormat>,
@@ -39,7 +39,7 @@ pub struct Ranker {
     previous: Previous,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Previous {
     #[default]
     Nothing,

@@ -1,7 +1,9 @@
 //! Lines of a text, including their terminators.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
+use super::boundary::Ranker;
 use super::line_index::LineIndex;
 use context_guard_json::Span;
 use context_guard_json::text::{Form, prefix, visible};
@@ -14,19 +16,21 @@ pub struct IndexedText<'t> {
     bytes: &'t [u8],
     form: Form,
     ends: Cow<'t, LineIndex>,
+    ranker: OnceCell<Ranker>,
 }
 
 impl<'t> IndexedText<'t> {
     /// Indexes a text. O(n), 64 bytes per step.
     #[must_use]
     pub fn new(bytes: &'t [u8], form: Form) -> Self {
-        Self { bytes, form, ends: Cow::Owned(LineIndex::build(bytes, form)) }
+        let ends = Cow::Owned(LineIndex::build(bytes, form));
+        Self { bytes, form, ends, ranker: OnceCell::new() }
     }
 
     /// Combines a text with its existing line index `ends`.
     #[must_use]
     pub fn with_index(bytes: &'t [u8], form: Form, ends: &'t LineIndex) -> Self {
-        Self { bytes, form, ends: Cow::Borrowed(ends) }
+        Self { bytes, form, ends: Cow::Borrowed(ends), ranker: OnceCell::new() }
     }
 
     /// Returns the bytes of the text in the buffer, which may be escaped.
@@ -51,6 +55,14 @@ impl<'t> IndexedText<'t> {
     #[must_use]
     pub fn fenced(&self) -> bool {
         self.ends.fenced()
+    }
+
+    /// Returns a ranker for the boundaries between the lines, which is at the start of the text.
+    /// The first call detects from the leading lines whether the text is a log.
+    #[must_use]
+    pub fn ranker(&self) -> Ranker {
+        let lines = || (0..self.len()).map(|line| self.raw(line));
+        *self.ranker.get_or_init(|| Ranker::new(lines(), self.form))
     }
 
     /// Returns the number of lines.

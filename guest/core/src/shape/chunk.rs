@@ -67,10 +67,9 @@ pub(super) fn plan_first_chunk(
     estimator: &Estimator,
     size: ChunkLimits,
 ) -> TextIndex {
-    let (bytes, form) = (text.bytes(), text.form());
     let second = match is_sampled(text) {
         true => stride::second_chunk(text, estimator, size),
-        false => second_chunk(bytes, form, estimator, size),
+        false => second_chunk(text, text.bytes(), estimator, size),
     };
     let chunks = [ChunkMark { offset: 0, line: 1 }].into_iter().chain(second).collect();
     TextIndex { lines: text.len() as u64, chunks }
@@ -87,7 +86,7 @@ pub(super) fn plan_later_chunks(
         return stride::later_chunks(text, estimator, size, second);
     }
     let size = ChunkLimits { first: size.tokens, ..size };
-    let mut plan = ChunkPlanner::new(text.bytes(), text.form(), estimator, size);
+    let mut plan = ChunkPlanner::new(text, text.bytes(), estimator, size);
     plan.read(second.offset, |_| false);
     plan.close();
     plan.chunks
@@ -110,15 +109,15 @@ pub(super) fn lines_cost(bytes: &[u8], form: Form, estimator: &Estimator) -> u64
     costs.sum::<u64>() / COST_SCALE
 }
 
-/// Returns the position of the second chunk of a text, pricing only the lines of the first. `None`
-/// if one chunk holds all `bytes`. O(first chunk).
+/// Returns the position of the second chunk of `bytes`, the whole or the beginning of a text,
+/// pricing only the lines of the first. `None` if one chunk holds all `bytes`. O(first chunk).
 pub(super) fn second_chunk(
+    text: &IndexedText<'_>,
     bytes: &[u8],
-    form: Form,
     estimator: &Estimator,
     size: ChunkLimits,
 ) -> Option<ChunkMark> {
-    let mut plan = ChunkPlanner::new(bytes, form, estimator, size);
+    let mut plan = ChunkPlanner::new(text, bytes, estimator, size);
     plan.max_chunks = 2;
     plan.read(0, |plan| plan.second().is_some());
     plan.second()
@@ -127,6 +126,8 @@ pub(super) fn second_chunk(
 struct ChunkPlanner<'a> {
     bytes: &'a [u8],
     form: Form,
+    /// Ranks the boundaries between the lines.
+    ranker: Ranker,
     estimator: &'a Estimator,
     size: ChunkLimits,
     chunks: Vec<ChunkMark>,
@@ -138,9 +139,24 @@ struct ChunkPlanner<'a> {
 }
 
 impl<'a> ChunkPlanner<'a> {
-    fn new(bytes: &'a [u8], form: Form, estimator: &'a Estimator, size: ChunkLimits) -> Self {
-        let (chunks, open) = (Vec::new(), VecDeque::new());
-        Self { bytes, form, estimator, size, chunks, max_chunks: usize::MAX, open, cost: 0 }
+    /// Creates a planner for `bytes`, the whole or the beginning of a text.
+    fn new(
+        text: &IndexedText<'_>,
+        bytes: &'a [u8],
+        estimator: &'a Estimator,
+        size: ChunkLimits,
+    ) -> Self {
+        Self {
+            bytes,
+            form: text.form(),
+            ranker: text.ranker(),
+            estimator,
+            size,
+            chunks: Vec::new(),
+            max_chunks: usize::MAX,
+            open: VecDeque::new(),
+            cost: 0,
+        }
     }
 
     /// Reads lines from byte `from` on until `enough` returns true, or the text ends. O(n).
@@ -148,7 +164,7 @@ impl<'a> ChunkPlanner<'a> {
         let (bytes, form) = (self.bytes, self.form);
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let text = |line: Span| bytes.get(line).unwrap_or_default();
-        let mut ranker = Ranker::new(LineSpans::new(bytes, form).map(text), form);
+        let mut ranker = self.ranker;
         let (mut number, mut words) = (0, WordCache::default());
         for line in LineSpans::new(bytes, form) {
             number += 1;

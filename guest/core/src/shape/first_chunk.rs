@@ -107,7 +107,7 @@ impl FirstChunk<'_> {
         // The quotes that follow a longer chunk may cost more.
         let more = (remaining * 9 / 10).saturating_mul(lines.max(together)) / together;
         let size = ChunkLimits { first: lines.saturating_add(more), ..self.size };
-        let longer = chunk::second_chunk(bytes, form, estimator, size);
+        let longer = chunk::second_chunk(self.text, bytes, estimator, size);
         let longer = longer.filter(|longer| longer.offset > second.offset)?;
         Some(TextIndex { lines: index.lines, chunks: vec![first, longer] })
     }

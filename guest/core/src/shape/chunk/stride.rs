@@ -35,7 +35,7 @@ pub(super) fn second_chunk(
 ) -> Option<ChunkMark> {
     let (bytes, form) = (text.bytes(), text.form());
     let head = bytes.get(..boundary(bytes, MAX_EXACT_BYTES, form)).unwrap_or(bytes);
-    let exact = super::second_chunk(head, form, estimator, size);
+    let exact = super::second_chunk(text, head, estimator, size);
     exact.or_else(|| {
         // The first chunk is longer than the part of the text that is priced exactly.
         let plan = SampledPlanner::new(text, estimator, size);
@@ -99,7 +99,7 @@ struct SampledPlanner<'a> {
 impl<'a> SampledPlanner<'a> {
     fn new(text: &'a IndexedText<'a>, estimator: &Estimator, size: ChunkLimits) -> Self {
         let form = text.form();
-        let ranker = Ranker::new((0..text.len()).map(|line| text.raw(line)), form);
+        let ranker = text.ranker();
         Self { text, prices: prices(text.bytes(), form, estimator), ranker, size }
     }
 
