@@ -15,6 +15,38 @@ const SIGNIFICANT_DIGITS: usize = 15;
 /// The maximum absolute value of an exponent that is read exactly.
 const MAX_EXPONENT: i32 = 40;
 
+/// The maximum number of digits of a number that always fits 64 bits.
+const MAX_SHORT_DIGITS: usize = 19;
+
+/// The powers of ten that fit 128 bits.
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
+const POWERS: [i128; 39] = {
+    let mut powers = [1; 39];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
+
+/// Returns a power of ten. `None` if it does not fit 128 bits.
+fn power_of_ten(exponent: u32) -> Option<i128> {
+    POWERS.get(usize::try_from(exponent).ok()?).copied()
+}
+
+/// Reads digits. `None` if there are none or other characters, or if the number is too large.
+fn digits(text: &str) -> Option<i128> {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    // Numbers of 128 bits are slow to read.
+    match text.len() {
+        ..=MAX_SHORT_DIGITS => text.parse::<u64>().ok().map(i128::from),
+        _ => text.parse().ok(),
+    }
+}
+
 /// A sum of decimal numbers. It is exact while all numbers have at most 18 decimal places, and the
 /// sum fits 128 bits. After that it is a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,19 +64,24 @@ impl Default for Sum {
 impl Sum {
     /// Adds a number, given as text. Returns false, and adds nothing, if the text is not a number.
     pub(crate) fn add(&mut self, number: &str) -> bool {
-        let Ok(float) = number.parse::<f64>() else { return false };
         // Rust parses `inf` and `NaN`, which are not JSON numbers.
         if !number.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
             return false;
         }
-        *self = match (*self, decimal(number)) {
+        let Some(number) = Number::parse(number) else { return false };
+        self.add_number(number);
+        true
+    }
+
+    /// Adds a number.
+    pub(crate) fn add_number(&mut self, number: Number) {
+        *self = match (*self, number.exact) {
             (Sum::Exact(sum), Some(exact)) => match sum.checked_add(exact) {
                 Some(sum) => Sum::Exact(sum),
-                None => Sum::Float(Sum::Exact(sum).float() + float),
+                None => Sum::Float(Sum::Exact(sum).float() + number.float),
             },
-            (sum, _) => Sum::Float(sum.float() + float),
+            (sum, _) => Sum::Float(sum.float() + number.float),
         };
-        true
     }
 
     /// Returns the sum divided by a count as a JSON number. It has 15 significant digits, or more
@@ -157,25 +194,22 @@ fn computed(operator: char, left: i128, right: i128) -> Option<i128> {
 /// Returns a number in units of its 18th decimal place. `None` if it has more decimal places, a
 /// large exponent, or is too large.
 fn decimal(number: &str) -> Option<i128> {
-    let (sign, digits) = number.strip_prefix('-').map_or((1, number), |digits| (-1, digits));
-    let (digits, exponent) = match digits.split_once(['e', 'E']) {
-        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
-        None => (digits, 0),
+    let (sign, text) = number.strip_prefix('-').map_or((1, number), |text| (-1, text));
+    let (text, exponent) = match text.split_once(['e', 'E']) {
+        Some((text, exponent)) => (text, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
     };
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.is_empty() || !whole.bytes().chain(part.bytes()).all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let part = if exponent == 0 { part } else { part.trim_end_matches('0') };
-    let mut value: i128 = whole.parse().ok()?;
+    let mut value = digits(whole)?;
     if !part.is_empty() {
         let places = u32::try_from(part.len()).ok()?;
-        value = value.checked_mul(10i128.checked_pow(places)?)?.checked_add(part.parse().ok()?)?;
+        value = value.checked_mul(power_of_ten(places)?)?.checked_add(digits(part)?)?;
     }
     // The number of zeros to append, or to remove if negative.
     let places = i32::try_from(EXACT_DECIMAL_PLACES).ok()? - i32::try_from(part.len()).ok()?;
     let shift = places + Some(exponent).filter(|exponent| exponent.abs() <= MAX_EXPONENT)?;
-    let factor = 10i128.checked_pow(shift.unsigned_abs());
+    let factor = power_of_ten(shift.unsigned_abs());
     let scaled = match (shift >= 0, factor) {
         _ if value == 0 => 0,
         (true, Some(factor)) => value.checked_mul(factor)?,

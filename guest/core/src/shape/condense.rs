@@ -222,7 +222,7 @@ impl<'c, 'a> DocumentCondenser<'c, 'a> {
             let written = WriteStats {
                 shortened: writer.shortened,
                 omitted: writer.omitted,
-                cost: cost(options.estimator, &value),
+                cost: options.estimator.scaled_cost(&value) + SEPARATOR_COST,
             };
             let selection = selection.clone();
             rendered.push(RenderedDocument { selection, value, written, long_text });
@@ -263,10 +263,8 @@ struct WriteStats {
     cost: u64,
 }
 
-/// Returns the cost of a value and the separator after it, in 1/[`COST_SCALE`] token.
-fn cost(estimator: &Estimator, value: &[u8]) -> u64 {
-    estimator.scaled_cost(value) + COST_SCALE / 4
-}
+/// The cost of the separator after a value, in 1/[`COST_SCALE`] token.
+const SEPARATOR_COST: u64 = COST_SCALE / 4;
 
 /// Returns the selection whose rendering fills `token_limit` best, with its statistics. `None` if
 /// none of those tried fits. `choose` selects fields for a target cost. `write` renders a
@@ -322,7 +320,9 @@ fn fit_to_budget(
             let next = target.saturating_mul(token_limit) / cost;
             if fits { next.min(target * 2) } else { next.min(target.saturating_sub(1)) }
         };
-        if target <= fitting {
+        // Targets that differ by so little rarely select other fields.
+        let is_close = exceeding.saturating_sub(fitting) <= token_limit / 32;
+        if target <= fitting || is_close {
             break;
         }
     }

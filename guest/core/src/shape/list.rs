@@ -1,6 +1,6 @@
 //! Lists: selects the items of a page by their cost.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use super::condense::CondenseOptions;
 use super::condense::records::RecordCondenser;
@@ -15,7 +15,7 @@ use crate::json::text::{Form, visible};
 use crate::snapshot::Cursor;
 use crate::snapshot::index::ListIndex;
 use crate::text::line_breaks::without_line_breaks;
-use crate::tokens::CostModel;
+use crate::tokens::{CostModel, WordCache};
 
 /// A request for a page of items. Items are numbered through all lists of a payload that are
 /// divided into pages.
@@ -107,7 +107,17 @@ pub(super) struct ListTask<'t> {
     statistics: OnceCell<Option<String>>,
     whole_items: OnceCell<CountEstimate>,
     exact_count: OnceCell<usize>,
+    priced: RefCell<PricedItems>,
     records: OnceCell<Option<RecordCondenser<'t>>>,
+}
+
+/// The costs of items, for later estimates.
+#[derive(Default)]
+struct PricedItems {
+    /// The costs of the first items that were priced.
+    costs: Vec<u64>,
+    /// The costs of words in items.
+    words: WordCache,
 }
 
 /// The estimated number of items that fit the token limit without condensing.
@@ -148,6 +158,7 @@ impl<'t> ListTask<'t> {
             statistics: OnceCell::new(),
             whole_items: OnceCell::new(),
             exact_count: OnceCell::new(),
+            priced: RefCell::default(),
             records: OnceCell::new(),
         }
     }
@@ -294,13 +305,21 @@ impl<'t> ListTask<'t> {
         let mut model = CostModel::default();
         let items = self.items.iter().take(limit).enumerate();
         items.map(move |(number, item)| {
-            model.estimate_cost(item.original.len(), number < priced, || {
-                let (bytes, form) = item.read();
-                let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
-                // The comma after an element is a token.
-                self.pricer.estimator.cost(&text) + u64::from(!self.index.blocks)
-            })
+            model.estimate_cost(item.original.len(), number < priced, || self.item_cost(number))
         })
+    }
+
+    /// Returns the cost of the item with index `at`. O(item) on first use.
+    fn item_cost(&self, at: usize) -> u64 {
+        let PricedItems { costs, words } = &mut *self.priced.borrow_mut();
+        let rest = self.items.get(costs.len()..=at).unwrap_or_default();
+        costs.extend(rest.iter().map(|item| {
+            let (bytes, form) = item.read();
+            let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
+            // The comma after an element is a token.
+            self.pricer.estimator.measure_in(words, &text).cost + u64::from(!self.index.blocks)
+        }));
+        costs.get(at).copied().unwrap_or_default()
     }
 
     /// Returns a number of leading items, up to `count`, with which the rendered page fits the

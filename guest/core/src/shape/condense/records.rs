@@ -8,21 +8,24 @@ use std::collections::BTreeSet;
 use super::schema::{FieldId, Schema};
 use super::select::{SelectableField, Selection, select};
 use super::write::{FieldLookup, Writer};
-use super::{CondenseOptions, Condensed, WriteStats, cost, distinct, fit_to_budget, paths, report};
+use super::{
+    CondenseOptions, Condensed, SEPARATOR_COST, WriteStats, distinct, fit_to_budget, paths, report,
+};
 use crate::json::Span;
 use crate::json::key_cache::KeyCache;
 use crate::json::outline::{Outline, PathFilter};
 use crate::json::scan::Kind;
 use crate::json::text::{Form, visible};
 use crate::shape::item::Item;
-use crate::tokens::CostModel;
+use crate::tokens::{CostModel, WordCache};
 
 /// The number of records in the sample that determines the fields of a list and their costs.
 const SAMPLE_RECORDS: usize = 32;
 
-/// The number of leading records that are all priced. Of later records, only every eighth is
-/// priced, and the cost of the rest is estimated.
-const PRICED_RECORDS: usize = 8;
+/// The number of leading records that are all priced.
+const PRICED_RECORDS: usize = 4;
+/// Of the later records, one of this number is priced, and the cost of the rest is estimated.
+const PRICED_DISTANCE: usize = 8;
 
 /// Returns the index in the list of the sampled record number `at`. The sample has `count` of
 /// `total` records.
@@ -176,12 +179,22 @@ impl<'r> RecordCondenser<'r> {
             select(&self.schema, &leaves, share, usize::MAX, rounds)
         };
         // Fields cost less together than one by one, so more will be selected in the end. All that
-        // are likely are read at once.
+        // are likely are read at once: with those of a higher limit, fields that cost no more, and
+        // for which a lower one may have room.
         if cache.read.is_empty()
             && !cache.known_only
             && let Some(more) = choose(token_limit.saturating_mul(2))
         {
             cache.read = (0..self.schema.fields.len()).map(|at| more.is_kept(at)).collect();
+            let chosen = || leaves.iter().filter(|leaf| more.is_kept(leaf.field));
+            let most = chosen().map(|leaf| (leaf.priority, leaf.cost));
+            let most = most.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)));
+            let is_likely = |leaf: &&SelectableField| {
+                most.is_some_and(|(priority, cost)| leaf.priority <= priority && leaf.cost <= cost)
+            };
+            for leaf in leaves.iter().filter(is_likely) {
+                self.schema.mark_with_containers(&mut cache.read, leaf.field);
+            }
             for constant in &self.constants {
                 self.schema.mark_with_containers(&mut cache.read, *constant);
             }
@@ -212,6 +225,7 @@ impl<'r> RecordCondenser<'r> {
                 rendered,
                 known_only: cache.known_only,
                 constants: std::mem::take(&mut cache.constants),
+                words: std::mem::take(&mut cache.words),
                 ..RecordCache::default()
             };
         }
@@ -251,7 +265,8 @@ impl<'r> RecordCondenser<'r> {
             self.read_fields(items, selection, cache)?;
             let rest = items.iter().zip(&cache.outlines).skip(rendered.all.len());
             for (item, outline) in rest {
-                let record = self.render_record(item.read().0, outline, &mut rendered)?;
+                let item = item.read().0;
+                let record = self.render_record(item, outline, &mut rendered, &mut cache.words)?;
                 rendered.all.push(record);
             }
         }
@@ -265,13 +280,14 @@ impl<'r> RecordCondenser<'r> {
         Some(all)
     }
 
-    /// Returns one record, rendered with the selection of `rendered`. `item` is its JSON, and
-    /// `outline` has its parsed fields.
+    /// Returns one record, rendered with the selection of `rendered`. `item` is its JSON, `outline`
+    /// has its parsed fields, and `words` the costs of words in other records.
     fn render_record(
         &self,
         item: &[u8],
         outline: &Outline<'_>,
         rendered: &mut RenderedRecords,
+        words: &mut WordCache,
     ) -> Option<RenderedRecord> {
         let RenderedRecords { selection, all, cost_model } = rendered;
         let mut value = Vec::with_capacity(item.len().min(128));
@@ -292,9 +308,9 @@ impl<'r> RecordCondenser<'r> {
                 value.push(b'}');
             }
         }
-        let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_RECORDS);
-        let cost =
-            cost_model.estimate_cost(value.len(), each, || cost(self.options.estimator, &value));
+        let each = all.len() < PRICED_RECORDS || all.len().is_multiple_of(PRICED_DISTANCE);
+        let price = || self.options.estimator.scaled_cost_in(words, &value) + SEPARATOR_COST;
+        let cost = cost_model.estimate_cost(value.len(), each, price);
         Some((value, WriteStats { shortened, omitted, cost }))
     }
 
@@ -358,6 +374,8 @@ struct RecordCache<'i> {
     known_only: bool,
     /// The rendered records, for each selection of fields so far.
     rendered: Vec<RenderedRecords>,
+    /// The costs of words in rendered records.
+    words: WordCache,
 }
 
 /// Records, rendered with one selection.

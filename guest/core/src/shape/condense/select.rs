@@ -132,14 +132,14 @@ fn is_within_list(schema: &Schema, at: FieldId) -> bool {
 pub struct SelectableField {
     /// The priority of the field. Fields that policy selects count as [`FieldPriority::Identity`],
     /// so that they are kept first.
-    priority: FieldPriority,
+    pub(super) priority: FieldPriority,
     /// The section of the field. See [`Field::section`].
     section: u8,
     /// The number of keys on the path from the record. A list inside a record counts as one.
     level: u32,
     /// The average cost of one value of the field, shortened to 48 characters, in 1/[`COST_SCALE`]
     /// token.
-    cost: u64,
+    pub(super) cost: u64,
     /// The field in its schema.
     pub field: FieldId,
     /// True if the cost of the field depends on the maximum length of lists inside records.
@@ -253,7 +253,10 @@ impl<'s> Selector<'s> {
     fn run(&mut self, token_limit: u64, rounds: usize) -> bool {
         let mut any = false;
         for (round, (priority, cap)) in ROUNDS.iter().take(rounds).enumerate() {
-            for leaf in self.leaves.iter().filter(|leaf| leaf.priority == *priority) {
+            // The leaves are in the order of their priorities.
+            let start = self.leaves.partition_point(|leaf| leaf.priority < *priority);
+            let rest = self.leaves.get(start..).unwrap_or_default();
+            for leaf in rest.iter().take_while(|leaf| leaf.priority == *priority) {
                 any |= self.raise(leaf.field, *cap, token_limit);
             }
             // Without identifying fields, any short field will do. But identifying fields that do

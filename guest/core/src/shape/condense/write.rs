@@ -180,7 +180,10 @@ impl Writer<'_, '_> {
         };
         let array = node.kind == Kind::Array;
         let mut shown = if total <= limit { total } else { limit.max(1) };
-        let mark = self.list_mark(id, total - shown, if array { "items" } else { "fields" });
+        let mark = match total - shown {
+            0 => String::new(),
+            omitted => self.list_mark(id, omitted, if array { "items" } else { "fields" }),
+        };
         let rest = outline.children(id).skip(shown);
         // A mark must not be longer than what it replaces.
         if rest.map(|(_, element)| element.span.len() + 1).sum::<usize>() <= mark.len() {
@@ -239,7 +242,7 @@ impl Writer<'_, '_> {
     /// elements.
     fn list_mark(&self, id: NodeId, omitted: usize, what: &str) -> String {
         let mark = truncation_mark(omitted, what);
-        if omitted == 0 || self.outline.node(id).is_none_or(|node| node.children > MAX_RANGED) {
+        if self.outline.node(id).is_none_or(|node| node.children > MAX_RANGED) {
             return mark;
         }
         let mut range: Option<[(Number, String); 2]> = None;

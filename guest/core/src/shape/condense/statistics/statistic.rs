@@ -36,7 +36,7 @@ struct Bound {
     text: String,
 }
 
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum BoundPosition {
     Number(Number),
     /// The seconds and nanoseconds of a time, and true if it has a zone.
@@ -45,42 +45,51 @@ enum BoundPosition {
     Text,
 }
 
-impl Bound {
-    /// Reads a value of a kind. `None` for values of another kind.
-    fn read(kind: Kind, raw: &str) -> Option<Self> {
-        let (position, text) = match kind {
-            Kind::Category | Kind::Deviation => return None,
+impl BoundPosition {
+    /// Reads a value of a kind. Returns its position, and the value as it is written. `None` for
+    /// values of another kind.
+    fn read(kind: Kind, raw: &str) -> Option<(Self, &str)> {
+        match kind {
+            Kind::Category | Kind::Deviation => None,
             Kind::Number => {
                 // `inf` and `NaN` are no numbers of JSON, and a large exponent is one.
                 let is_number = raw.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-                (BoundPosition::Number(Number::parse(raw).filter(|_| is_number)?), raw)
+                let number = Number::parse(raw).filter(|_| is_number)?;
+                Some((BoundPosition::Number(number), raw))
             }
             Kind::Time => {
                 let text = raw.strip_prefix('"')?.strip_suffix('"')?;
                 let time =
                     instant(text).map(|(time, has_zone)| BoundPosition::Time(time, has_zone));
-                (time.unwrap_or(BoundPosition::Text), text)
+                Some((time.unwrap_or(BoundPosition::Text), text))
             }
-        };
-        Some(Self { position, text: text.to_owned() })
-    }
-
-    /// Compares two values. `None` for times of different forms.
-    fn compare(&self, other: &Self) -> Option<Ordering> {
-        match (&self.position, &other.position) {
-            (BoundPosition::Number(left), BoundPosition::Number(right)) => {
-                Some(left.total_compare(*right))
-            }
-            (BoundPosition::Time(left, zone), BoundPosition::Time(right, other))
-                if zone == other =>
-            {
-                Some(left.cmp(right))
-            }
-            (BoundPosition::Text, BoundPosition::Text) if self.text.len() == other.text.len() => {
-                Some(self.text.cmp(&other.text))
-            }
-            _ => None,
         }
+    }
+}
+
+impl Bound {
+    /// Returns the value in the form of [`BoundPosition::read`].
+    fn as_read(&self) -> (BoundPosition, &str) {
+        (self.position, &self.text)
+    }
+}
+
+/// Compares two values. `None` for times of different forms.
+fn compare(
+    (position, text): (BoundPosition, &str),
+    (other, other_text): (BoundPosition, &str),
+) -> Option<Ordering> {
+    match (position, other) {
+        (BoundPosition::Number(left), BoundPosition::Number(right)) => {
+            Some(left.total_compare(right))
+        }
+        (BoundPosition::Time(left, zone), BoundPosition::Time(right, other)) if zone == other => {
+            Some(left.cmp(&right))
+        }
+        (BoundPosition::Text, BoundPosition::Text) if text.len() == other_text.len() => {
+            Some(text.cmp(other_text))
+        }
+        _ => None,
     }
 }
 
@@ -99,8 +108,8 @@ pub(super) struct Statistic {
     greatest: Option<Bound>,
     /// The number of records with the greatest value.
     holders: u64,
-    /// The name of the first record with the greatest value.
-    holder: Option<String>,
+    /// The name of the first record with the greatest value, as raw JSON. Empty if it has none.
+    holder: Vec<u8>,
     /// True if the current record is the first with the greatest value.
     is_holder: bool,
 }
@@ -116,7 +125,7 @@ impl Statistic {
             least: None,
             greatest: None,
             holders: 0,
-            holder: None,
+            holder: Vec::new(),
             is_holder: false,
         }
     }
@@ -124,7 +133,8 @@ impl Statistic {
     /// Ends a record. `name` is its name as raw JSON, empty if it has none.
     pub(super) fn end_record(&mut self, name: &[u8]) {
         if std::mem::take(&mut self.is_holder) {
-            self.holder = (!matches!(name, b"" | b"null" | b"\"\"")).then(|| plain(name));
+            self.holder.clear();
+            self.holder.extend_from_slice(name);
         }
     }
 
@@ -146,9 +156,9 @@ impl Statistic {
             return self.add_category(raw);
         }
         let text = std::str::from_utf8(raw).unwrap_or_default();
-        let found = Bound::read(self.kind, text).and_then(|bound| {
-            let least = self.least.as_ref().map(|least| bound.compare(least));
-            let greatest = self.greatest.as_ref().map(|greatest| bound.compare(greatest));
+        let found = BoundPosition::read(self.kind, text).and_then(|bound| {
+            let least = self.least.as_ref().map(|least| compare(bound, least.as_read()));
+            let greatest = self.greatest.as_ref().map(|most| compare(bound, most.as_read()));
             // Times of another form have no place among these.
             (least != Some(None) && greatest != Some(None))
                 .then(|| (bound, least.flatten(), greatest.flatten()))
@@ -157,19 +167,22 @@ impl Statistic {
             self.others += 1;
             return;
         };
-        if self.kind == Kind::Number {
-            self.sum.add(text);
+        let (position, text) = bound;
+        if let BoundPosition::Number(number) = position {
+            self.sum.add_number(number);
         }
         self.count += 1;
+        let bound = || Bound { position, text: text.to_owned() };
         if least.is_none_or(Ordering::is_lt) {
-            self.least = Some(bound.clone());
+            self.least = Some(bound());
         }
         match greatest {
             Some(Ordering::Less) => {}
             Some(Ordering::Equal) => self.holders += 1,
             None | Some(Ordering::Greater) => {
-                self.greatest = Some(bound);
-                (self.holders, self.holder, self.is_holder) = (1, None, true);
+                self.greatest = Some(bound());
+                self.holder.clear();
+                (self.holders, self.is_holder) = (1, true);
             }
         }
     }
@@ -202,12 +215,13 @@ impl Statistic {
             Kind::Category | Kind::Deviation => self.counts(total)?,
             Kind::Number | Kind::Time => {
                 let (least, greatest) = (self.least.as_ref()?, self.greatest.as_ref()?);
-                if least.compare(greatest) == Some(Ordering::Equal) {
+                if compare(least.as_read(), greatest.as_read()) == Some(Ordering::Equal) {
                     return None;
                 }
                 let (least, greatest) = (&least.text, &greatest.text);
-                let holder = match &self.holder {
-                    Some(holder) if self.holders == 1 => format!(" ({name}: {holder})"),
+                let holder = match self.holder.as_slice() {
+                    b"" | b"null" | b"\"\"" => String::new(),
+                    holder if self.holders == 1 => format!(" ({name}: {})", plain(holder)),
                     _ => String::new(),
                 };
                 let range = format!("{least} to {greatest}{holder}");
