@@ -6,7 +6,7 @@ mod read;
 
 #[cfg(feature = "jq")]
 pub(super) use self::format::{READ_DIRECTIVES, WRITTEN_DIRECTIVES, unknown_directive};
-pub(super) use self::read::{DayOrder, day_order, is_weekday, month_number};
+pub(super) use self::read::{DayOrder, day_order, is_month, is_weekday, month_number};
 use super::value::Value;
 
 /// A period of a date, or the number of a period in a larger one.
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(part(text("2024-12-30"), DatePart::Week), "2025-W01");
         assert_eq!(part(text("2021-01-03"), DatePart::Week), "2020-W53");
         assert_eq!(part(text("2024-02-29"), DatePart::Weekday), "Thursday");
-        assert_eq!(part(text("May 2024"), DatePart::Month), "");
+        assert_eq!(part(text("May 2024"), DatePart::Month), "2024-05");
         assert_eq!(part(text("04/05/2024"), DatePart::Month), "");
         assert_eq!(part(text("04/05/2024"), DatePart::Year), "2024");
         assert_eq!(part(text("2024-13-01"), DatePart::Month), "");

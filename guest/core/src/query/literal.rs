@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::date;
 use super::scale::{Scale, ScaleSurvey, has_no_hours};
 use super::value::{Number, Value, quote};
 
@@ -81,7 +82,7 @@ impl Literal {
             };
             // A time without a zone is compared with times as they are written.
             self.scale = Scale::Time { order, has_zone: has_zone && own };
-            let is_month = self.text.len() == 7 && !survey.has_months();
+            let is_month = date::is_month(&self.text) && !survey.has_months();
             let of_month =
                 is_month.then(|| format!("{self} was compared as the start of its first day"));
             return Ok(note.or(of_month));

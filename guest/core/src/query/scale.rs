@@ -123,7 +123,8 @@ impl Scale {
     /// Returns the position of a value on the scale. `None` if the value does not fit the scale.
     pub(super) fn position(&self, value: &Value<'_>) -> Option<ScalePosition> {
         let text = match value {
-            Value::Number(text) | Value::Text(text) => text.as_ref(),
+            Value::Number(text) | Value::Text(text) if *self == Scale::Text => text.as_ref(),
+            Value::Number(text) | Value::Text(text) => text.trim(),
             Value::Null | Value::Bool(_) | Value::Object => return None,
         };
         let is_number = matches!(value, Value::Number(_));

@@ -53,12 +53,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value as a number. A text counts if it is a plain JSON number. `None` for other
-    /// values.
+    /// Returns the value as a number. A text counts if it is a plain JSON number, between blanks or
+    /// not. `None` for other values.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Value::Number(text) => Number::parse(text),
-            Value::Text(text) => Number::parse_plain(text),
+            Value::Text(text) => Number::parse_plain(text.trim()),
             _ => None,
         }
     }

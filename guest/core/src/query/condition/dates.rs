@@ -2,6 +2,7 @@
 
 use super::{Check, Leaf, Operator};
 use crate::json::outline::NodeId;
+use crate::query::date;
 use crate::query::literal::Literal;
 use crate::query::operand::FieldFunction;
 use crate::query::records::RecordSet;
@@ -17,13 +18,13 @@ impl Leaf {
         if !matches!(literal.scale(), Scale::Time { .. }) || self.operand.function.is_some() {
             return None;
         }
-        let is_month = is_month(&literal.text);
+        let is_month = date::is_month(&literal.text);
         let (mut survey, mut is_written, mut has_time) = (ScaleSurvey::default(), false, false);
         for id in all {
             self.operand.visit_own(&records.outline, *id, &mut |value| {
                 is_written |= literal.equals(&value) == Some(true);
                 has_time |= value.text().is_some_and(|text| match is_month {
-                    true => !self::is_month(text),
+                    true => !date::is_month(text),
                     false => text.contains(':'),
                 });
                 survey.add(&value);
@@ -117,11 +118,6 @@ impl Leaf {
             )
         }))
     }
-}
-
-/// Returns true if a date has no day: `2024-05`, `05/2024`.
-fn is_month(text: &str) -> bool {
-    text.len() == 7 && text.matches(['-', '/']).count() == 1
 }
 
 /// Returns the pattern of a text: each run of digits as `0`, each run of letters as `a`.

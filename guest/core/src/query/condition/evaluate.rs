@@ -238,8 +238,8 @@ fn compare_fields(
         (Value::Text(left), Value::Text(right))
             if operator == Operator::Equal && !matches!(scale, Scale::Time { .. }) =>
         {
-            Number::parse_plain(left)
-                .zip(Number::parse_plain(right))
+            Number::parse_plain(left.trim())
+                .zip(Number::parse_plain(right.trim()))
                 .map_or(Some(Ordering::Less), |(left, right)| left.compare(right))
         }
         _ => match (scale.position(left), scale.position(right)) {

@@ -56,7 +56,10 @@ impl DateTime {
         if text.len() > MAX_BYTES || !text.contains(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        let found = year_first(text).or_else(|| year_last(text, order)).or_else(|| named(text))?;
+        let found = year_first(text)
+            .or_else(|| year_last(text, order))
+            .or_else(|| month_alone(text))
+            .or_else(|| named(text))?;
         let is_valid = (1..=12).contains(&found.month) && (1..=31).contains(&found.day);
         is_valid.then_some(found)
     }
@@ -66,6 +69,31 @@ impl DateTime {
 /// name. Ignores case. `None` for other words.
 pub(in crate::query) fn month_number(name: &str) -> Option<usize> {
     position(&MONTHS, name).map(|at| at + 1)
+}
+
+/// Returns true if a text is a month without a day: `2024-05`, `05/2024`, `May 2024`. O(1).
+pub(in crate::query) fn is_month(text: &str) -> bool {
+    if text.len() == 7 && text.matches(['-', '/']).count() == 1 {
+        return true;
+    }
+    named_month(text).is_some()
+}
+
+/// Returns the year and the number of the month in `May 2024` and `2024 Sept`.
+fn named_month(text: &str) -> Option<(i64, i64)> {
+    let (first, second) = text.trim().split_once(' ')?;
+    let (name, year) = if first.len() == 4 && is_digits(first) {
+        (second.trim_start(), first)
+    } else {
+        (first, second.trim_start())
+    };
+    let month = month_number(name.trim_end_matches(['.', ',']))?;
+    let year = Some(year).filter(|year| year.len() == 4 && is_digits(year))?;
+    Some((year.parse().ok()?, i64::try_from(month).ok()?))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns true if a word is the name of a weekday, or the first letters of one.
@@ -154,6 +182,12 @@ fn year_last(text: &str, order: DayOrder) -> Option<DateTime> {
     with_time(date, rest.trim_start_matches(','))
 }
 
+/// Reads `May 2024`, as the first day of the month.
+fn month_alone(text: &str) -> Option<DateTime> {
+    let (year, month) = named_month(text)?;
+    Some(DateTime { year, month, day: 1, ..DateTime::default() })
+}
+
 /// Reads `Wed, 01 May 2024 10:00:00 GMT`, `May 1, 2024`, `Wed May  1 10:00:00 UTC 2024` and
 /// `10/Oct/2000:13:55:36 -0700`.
 fn named(text: &str) -> Option<DateTime> {
@@ -170,7 +204,7 @@ fn named(text: &str) -> Option<DateTime> {
         let lower = part.trim_end_matches('.').to_lowercase();
         let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|end| lower.strip_suffix(end));
         let digits = ordinal.unwrap_or(&lower);
-        let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_digits = is_digits(digits);
         if is_weekday(&lower) || lower == "at" {
             continue;
         } else if let Some(number) = month_number(&lower).filter(|_| month.is_none()) {
@@ -281,8 +315,9 @@ mod tests {
     #[test]
     fn other_texts_are_no_dates() {
         for text in [
-            "May 2024",
             "yesterday",
+            "May 24",
+            "May 1 2",
             "30 days ago",
             "now() - 7d",
             "04/05/2024",
@@ -297,6 +332,16 @@ mod tests {
         ] {
             assert_eq!(DateTime::read(text, DayOrder::Unknown), None, "{text}");
         }
+    }
+
+    #[test]
+    fn months_begin_with_their_first_day() {
+        for text in ["May 2024", "Sept. 2024", "2024 june", "JUL, 2024"] {
+            let found = DateTime::read(text, DayOrder::Unknown);
+            assert_eq!(found.map(|date| (date.year, date.day)), Some((2024, 1)), "{text}");
+            assert!(is_month(text), "{text}");
+        }
+        assert!(!is_month("May 1, 2024"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::amount::{Units, amount, decimal_comma, money};
 use super::version::is_version;
 use super::written::WrittenUnits;
 use super::{DateTime, DayOrder, Scale, day_order};
+use crate::query::date;
 use crate::query::names::join_names;
 use crate::query::value::{Number, Value, quote};
 
@@ -189,9 +190,9 @@ impl ScaleSurvey {
         self.samples.iter().all(|sample| has_no_hours(sample))
     }
 
-    /// Returns true if all samples are as short as a month, `2024-05`.
+    /// Returns true if all samples are months without a day, such as `2024-05`.
     pub(in crate::query) fn has_months(&self) -> bool {
-        self.samples.iter().all(|sample| sample.len() <= "'2024-05'".len())
+        self.samples.iter().all(|sample| date::is_month(sample.trim_matches('\'')))
     }
 
     /// Returns up to three quoted texts.
