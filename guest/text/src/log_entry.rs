@@ -259,7 +259,8 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
     for (line, _) in candidates.iter().enumerate().filter(|(_, candidate)| **candidate) {
         let says = without_colours(text.line(line));
         let marked = marked_severity(&says);
-        let level = marked.map_or_else(|| line_severity(without_box(&says)), |(level, _)| level);
+        let report = || without_step(without_box(&says));
+        let level = marked.map_or_else(|| line_severity(report()), |(level, _)| level);
         let level = if is_tex_error(text, line, &says) { Severity::Error } else { level };
         let is_inside = |last: &LogEntry<'_>| last.line + last.length > line;
         // Documentation has sessions of Python whose result is an exception.
@@ -278,7 +279,7 @@ fn error_lines<'t>(text: &IndexedText<'t>, candidates: &[bool]) -> Vec<LogEntry<
             last.length += 1;
             continue;
         }
-        doubtful += usize::from(marked.is_none() && !has_origin(&says));
+        doubtful += usize::from(marked.is_none() && !has_origin(report()));
         let mut entry = LogEntry::new(level, line, says, 0);
         if let Some(reason) = reason_below(text, line, &entry.says) {
             entry.join(&without_colours(text.line(reason)));
@@ -341,6 +342,22 @@ fn without_box(line: &[u8]) -> &[u8] {
     let boxed = sides.iter().find_map(|sign| line.strip_prefix(*sign)).filter(is_only);
     let inner = boxed.or_else(|| signs.iter().find_map(|sign| line.strip_prefix(*sign)));
     inner.and_then(|inner| inner.strip_prefix(b" ")).unwrap_or(line)
+}
+
+/// Returns a line without the number of the project or the step that a build writes first:
+/// `  3>a.cs(1,2): error CS1: text` (MSBuild) and `#12 3.456 error: text` (BuildKit).
+fn without_step(line: &[u8]) -> &[u8] {
+    fn after_digits(text: &[u8]) -> Option<&[u8]> {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        text.get(digits..).filter(|_| digits > 0)
+    }
+    let text = line.trim_ascii_start();
+    let after_project = || after_digits(text)?.strip_prefix(b">");
+    let after_time = || {
+        let seconds = after_digits(text.strip_prefix(b"#")?)?.strip_prefix(b" ")?;
+        after_digits(after_digits(seconds)?.strip_prefix(b".")?)?.strip_prefix(b" ")
+    };
+    after_project().or_else(after_time).map_or(line, <[u8]>::trim_ascii_start)
 }
 
 #[cfg(test)]
@@ -428,6 +445,34 @@ mod tests {
         assert_eq!(found.len(), 6, "{found:?}");
         let message = "] local.ERROR: Unclosed '{'".to_owned();
         assert_eq!(found.first().unwrap(), &(Severity::Error, message, 41));
+    }
+
+    #[test]
+    fn numbers_of_steps_precede_reports() {
+        let mut text = "  2>CoreCompile: csc.dll /noconfig\n".repeat(5);
+        let report = "  3>Program.cs(195,73): error CS1061: 'Order' has no 'Total' [a.csproj]";
+        text.push_str(&format!("{report}\n").repeat(9));
+        assert_eq!(severe(&text).len(), 9);
+        let mut text = "#12 0.512 added 12 packages\n".repeat(5);
+        text.push_str("#12 1.734 error: no such target\n#1234 error: a title of three words\n");
+        let message = "#12 1.734 error: no such target".to_owned();
+        assert_eq!(severe(&text), [(Severity::Error, message, 1)]);
+    }
+
+    #[test]
+    fn records_state_severities_in_lines_of_their_own() {
+        let mut text = String::new();
+        for at in 0..40 {
+            let level = if at == 30 { "Error" } else { "Information" };
+            let date = if at % 3 == 0 { "yesterday" } else { "3/12/2024 6:27:31 AM" };
+            text.push_str(&format!(
+                "Log Name: System\nDate:     {date}\nLevel:    {level}\nUser:     N/A\n\
+                 Description:\nThe disk {at} is full.\n\n"
+            ));
+        }
+        let found = severe(&text);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found.iter().all(|(_, message, _)| message.contains("The disk 30 is full.")));
     }
 
     #[test]

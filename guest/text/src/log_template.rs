@@ -100,16 +100,31 @@ fn without_source(message: &[u8]) -> &[u8] {
     loop {
         let signs = rest.iter().take_while(|byte| is_sign(byte)).count();
         rest = rest.get(signs..).unwrap_or_default();
-        let close = match rest.first() {
-            Some(b'[') => b']',
-            Some(b'(') => b')',
-            Some(b'<') => b'>',
-            _ => break,
-        };
-        let Some(end) = memchr::memchr(close, rest) else { break };
-        rest = rest.get(end + 1..).unwrap_or_default();
+        let Some((part, after)) = bracketed(rest) else { break };
+        // The message may be the last of the fields in brackets.
+        if has_words(part) && !has_words(after) {
+            return rest.get(1..).unwrap_or_default();
+        }
+        rest = after;
     }
     if has_words(rest) { rest } else { message }
+}
+
+/// Divides a text that begins with a bracket after the closing one. `None` for other texts.
+fn bracketed(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let open = *text.first()?;
+    let close = match open {
+        b'[' => b']',
+        b'(' => b')',
+        b'<' => b'>',
+        _ => return None,
+    };
+    let mut depth = 0usize;
+    let end = memchr::memchr2_iter(open, close, text).find(|at| {
+        depth = if text.get(*at) == Some(&open) { depth + 1 } else { depth - 1 };
+        depth == 0
+    })?;
+    text.split_at_checked(end + 1)
 }
 
 /// The minimum number of words by which messages are compared. Messages of fewer words have most of
@@ -275,7 +290,8 @@ mod tests {
             ),
             ("WARN ] [] [a.b] [tid: 7] no space left", 4, "no space left"),
             ("ERROR: <7> (main) no space left", 5, "no space left"),
-            ("ERROR [no space left]", 5, " [no space left]"),
+            ("ERROR [no space left]", 5, "no space left]"),
+            ("<Error> <HTTP> <<Kernel>> <> <[id: 7]> <no <b> left>", 6, "no <b> left>"),
         ] {
             let says = Cow::Borrowed(line.as_bytes());
             let entry = LogEntry::new(Severity::Error, 0, says, message);

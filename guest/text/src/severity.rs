@@ -221,7 +221,9 @@ pub fn line_severity(line: &[u8]) -> Severity {
     if coded_severity(line) == Severity::Warn && line.starts_with(b"Warning ") {
         return Severity::Warn;
     }
-    if let Some(severity) = after_names(line).or_else(|| package_severity(line)) {
+    if let Some(severity) =
+        after_names(line).or_else(|| package_severity(line)).or_else(|| tool_severity(line))
+    {
         return severity;
     }
     if let Some(severity) = bracketed_severity(line) {
@@ -324,6 +326,23 @@ fn package_severity(line: &[u8]) -> Option<Severity> {
     }
 }
 
+/// Returns the severity of a message of a build tool that has a rule code, and at most the name of
+/// the tool before it: `LINK : fatal error LNK1104: text`, `warning NU1903: text`. `None` for other
+/// lines.
+fn tool_severity(line: &[u8]) -> Option<Severity> {
+    let name = line.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let message = match name {
+        0 => line,
+        _ => line.get(name..)?.strip_prefix(b" : ")?,
+    };
+    let code = memchr::memmem::find(message, b": ").and_then(|end| message.get(..end))?;
+    let code = code.rsplit(|byte| *byte == b' ').next()?;
+    let letters = code.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    let digits = code.get(letters..)?;
+    let is_rule = letters >= 2 && digits.len() >= 3 && digits.iter().all(u8::is_ascii_digit);
+    Some(coded_severity(message)).filter(|severity| is_rule && *severity != Severity::Other)
+}
+
 /// Returns the message after the name of a program: `ld: warning: text`. `None` without a name.
 fn after_program(line: &[u8]) -> Option<&[u8]> {
     let is_name =
@@ -337,19 +356,25 @@ fn after_program(line: &[u8]) -> Option<&[u8]> {
 /// Returns the message after the position that compilers write first: `a.c:12:5: error: expected
 /// ';'`. `None` without a position.
 fn after_position(line: &[u8]) -> Option<&[u8]> {
-    let position = line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
-    let (position, message) = line.split_at_checked(position)?;
+    // Paths of Windows may have spaces.
+    let after_path = || match line {
+        [b'A'..=b'Z', b':', b'\\', ..] => Some(memchr::memmem::find(line, b"): ")? + 2),
+        _ => None,
+    };
+    let first_word = || line.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+    let (position, message) = line.split_at_checked(after_path().unwrap_or_else(first_word))?;
     let is_position = position.ends_with(b":") && position.iter().any(u8::is_ascii_digit);
     is_position.then_some(message)
 }
 
-/// Returns true if a line with a severity names its origin: a program, or a position in a file.
+/// Returns true if a line with a severity names its origin: a program, a rule, or a position.
 /// Such a line is a report, even if most lines of a text are.
 pub(super) fn has_origin(line: &[u8]) -> bool {
     let starts = [b"npm ".as_slice(), b"##[", b"PHP "];
     starts.iter().any(|start| line.starts_with(start))
         || after_position(line).is_some()
         || reported_severity(line).is_some()
+        || tool_severity(line).is_some()
 }
 
 /// Returns the severity in brackets at the start of a line: `[WARNING]: text`. `None` without one.
@@ -363,6 +388,7 @@ fn bracketed_severity(line: &[u8]) -> Option<Severity> {
 /// Returns the severity of a compiler message with a rule code: `warning CS0162: text`. `Other`
 /// without one.
 fn coded_severity(message: &[u8]) -> Severity {
+    let message = message.strip_prefix(b"fatal ").unwrap_or(message);
     let mut words = message.splitn(3, |byte| *byte == b' ');
     let (word, code) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     // Python writes the class of a warning.
@@ -460,6 +486,11 @@ mod tests {
         for (line, expected) in [
             ("a.c:12:5: error: expected ';' here", Severity::Error),
             (r"C:\a\P.cs(12,17): warning CS0162: Unreachable code", Severity::Warn),
+            (r"C:\Program Files\a.targets(156,5): error NU1101: No such package", Severity::Error),
+            ("LINK : fatal error LNK1104: cannot open input file 'a.lib'", Severity::Error),
+            ("warning NU1903: Package 'a' is vulnerable", Severity::Warn),
+            ("error E2: this is no rule", Severity::Other),
+            ("NOTE : error A1B: this is no rule", Severity::Other),
             ("src/a.ts(1,2): error TS2304: Cannot find name", Severity::Error),
             ("[WARNING]: Platform linux is new", Severity::Warn),
             ("[error](a.md) is a link", Severity::Other),
