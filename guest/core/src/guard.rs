@@ -369,6 +369,10 @@ fn shape_response<'m>(
 ) -> Result<Shaped<'m>, Fault> {
     let settings = context.limits;
     let answer = Answer::read(message)?;
+    // A query is for texts alone.
+    let reads_data =
+        settings.shown.shows_data && context.query.is_empty() && context.since.is_none();
+    let answer = if reads_data { answer.with_data_as_text() } else { answer };
     let cost = AnswerCost::new(context, message, &answer);
     let budget = settings.budget_for(context.options.pages, context.budget);
     let total = cost.total();

@@ -244,3 +244,56 @@ fn reason_in_the_middle_of_an_error_is_quoted() {
         assert!(shaped.get(at..at + 90).is_some_and(|text| text.contains("quota")), "{shaped}");
     }
 }
+
+/// Returns an image block whose data has about `bytes` characters.
+fn image(bytes: usize) -> Value {
+    let data: Vec<u8> = b"\x89PNG"
+        .iter()
+        .copied()
+        .chain((0..bytes as u32 * 3 / 4).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8))
+        .collect();
+    let data = base64::engine::general_purpose::STANDARD.encode(data);
+    json!({"type": "image", "mimeType": "image/png", "data": data})
+}
+
+#[test]
+fn images_shown_as_text_are_withheld() {
+    let content = vec![text("The page has a form."), image(60_000)];
+    let result = json!({ "content": content });
+    // Cline shows at most 8,000 characters.
+    let cline = guard(json!({"clientProfile": "cline"}));
+    let (first, record) = shaped(&cline, "tools/call", "screenshot", &result);
+    let first = first.unwrap();
+    let shown = first.to_string();
+    assert!(shown.len() < 4_800, "{shown}");
+    assert!(shown.contains("The page has a form."), "{shown}");
+    assert!(shown.contains("base64 of a PNG image"), "{shown}");
+    assert!(record.estimated_tokens <= record.budget);
+    // Its data can be read.
+    let cursor = &first["_meta"]["dev.context-guard/result"]["cursor"];
+    let read = json!({"name": "context_guard_read", "arguments": {"cursor": cursor}});
+    let Verdict::Answer(answer, _) = cline.request(&request("tools/call", read)).unwrap() else {
+        panic!("the read tool answers")
+    };
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains(&content[1]["data"].as_str().unwrap()[..200]), "{answer}");
+    // Clients that pass images on get them unchanged.
+    for client in ["claude-code", "unknown"] {
+        let other = guard(json!({ "clientProfile": client }));
+        assert_eq!(shaped(&other, "tools/call", "screenshot", &result).0, None, "{client}");
+    }
+    // A small image fits.
+    let small = json!({"content": [text("A dot"), image(600)]});
+    assert_eq!(shaped(&cline, "tools/call", "screenshot", &small).0, None);
+}
+
+#[test]
+fn pages_of_images_fit_clients_that_show_them_as_text() {
+    let content: Vec<Value> = (0..40).map(|_| image(900)).collect();
+    let cline = guard(json!({"clientProfile": "cline"}));
+    let first = shaped(&cline, "tools/call", "frames", &json!({ "content": content }));
+    let shown = first.0.as_ref().unwrap().to_string();
+    assert!(shown.len() < 4_800, "{} bytes: {shown}", shown.len());
+    let pages = walk(&cline, first);
+    assert_eq!(pages, content);
+}

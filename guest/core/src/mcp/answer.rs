@@ -5,6 +5,7 @@ use crate::json::Span;
 use crate::json::locate_lists::DocumentInfo;
 use crate::json::scan::{Kind, Scan, ScanError, Scanner};
 use crate::json::text::Form;
+use crate::shape::content_block::BlockKind;
 
 /// The parts of an upstream's response that the guard may change. The response has a tool result or
 /// the contents of a resource.
@@ -63,6 +64,16 @@ impl Answer {
         })?;
         scanner.end()?;
         Ok(answer)
+    }
+
+    /// Makes the data of images and audio the texts of their blocks, for a client that shows them
+    /// so.
+    #[must_use]
+    pub fn with_data_as_text(mut self) -> Self {
+        for block in self.blocks.iter_mut().filter(|block| block.kind == BlockKind::Data) {
+            block.text = block.data.take();
+        }
+        self
     }
 
     fn members(&mut self, scanner: &mut Scanner<'_>, length: usize) -> Scan<()> {

@@ -21,8 +21,11 @@ pub struct ContentBlock {
     /// The kind of the block, which determines what a model reads of it.
     pub kind: BlockKind,
     /// The span of the text, without its quotes: the block's own `text`, or that of its `resource`.
-    /// `None` for links and user interfaces, and for blocks without text.
+    /// `None` for links and user interfaces, and for blocks without text. The data of an image or
+    /// audio if the client shows it as text.
     pub text: Option<Span>,
+    /// The span of the data of an image or audio, without its quotes.
+    pub data: Option<Span>,
     /// The positions of lists in the text, relative to its start. `None` if the text is not JSON,
     /// or was not inspected.
     pub survey: Option<DocumentInfo>,
@@ -89,6 +92,8 @@ fn read_members(scanner: &mut Scanner<'_>, inspect: bool, block: &mut ContentBlo
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is_key(&key, "text") {
             block.read_text(scanner, inspect)?;
+        } else if kind == Kind::String && scanner.is_key(&key, "data") {
+            block.data = Some(scanner.string()?);
         } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
             read_members(scanner, inspect, block)?;
         } else {

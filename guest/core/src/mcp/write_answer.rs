@@ -10,7 +10,7 @@ use crate::json::Span;
 use crate::json::edit::{Edits, append_member};
 use crate::json::scan::Kind;
 use crate::record::Loss;
-use crate::shape::content_block::{plain_block, text_block};
+use crate::shape::content_block::{BlockKind, plain_block, text_block};
 use crate::shape::context::ShapeContext;
 use crate::shape::plan::ShapedPayload;
 use crate::shape::render::{Rendered, with_contract};
@@ -70,7 +70,9 @@ impl<'a> AnswerWriter<'_, 'a> {
             match texts.binary_search(&at) {
                 Err(_) => content.push(self.bytes(&block.span).to_vec()),
                 Ok(0) => {
-                    if let (Some(text), Some(new)) = (&block.text, &rendered.text) {
+                    if let (BlockKind::Data, Some(new)) = (block.kind, &rendered.text) {
+                        content.push(self.text_content(new));
+                    } else if let (Some(text), Some(new)) = (&block.text, &rendered.text) {
                         let mut edits = Edits::default();
                         edits.replace(
                             text.start - block.span.start..text.end - block.span.start,

@@ -71,6 +71,8 @@ pub struct ShownLimits {
     pub bytes: Option<u64>,
     /// The maximum number of lines. `None` for no known limit.
     pub lines: Option<u64>,
+    /// True if the client shows the data of images and audio as text.
+    pub shows_data: bool,
 }
 
 impl ShownLimits {
@@ -84,7 +86,7 @@ impl ShownLimits {
         tokens.max(of_bytes).max(of_lines)
     }
 
-    /// Returns true if the client has no known limit.
+    /// Returns true if the client has no known limit, and shows no data as text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -117,7 +119,11 @@ impl ClientProfile {
     pub fn shown_limits(&self, is_error: bool) -> ShownLimits {
         let of_errors = self.max_error_characters.filter(|_| is_error);
         let limits = [self.max_bytes, self.max_characters, of_errors];
-        ShownLimits { bytes: limits.into_iter().flatten().min(), lines: self.max_lines }
+        ShownLimits {
+            bytes: limits.into_iter().flatten().min(),
+            lines: self.max_lines,
+            shows_data: self.images == ImageSupport::Text,
+        }
     }
 }
 

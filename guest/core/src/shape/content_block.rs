@@ -31,6 +31,8 @@ pub enum BlockKind {
     Link,
     /// A user interface of MCP Apps. The client renders it, and no model reads it.
     Interface,
+    /// An image or audio. A model reads its data as text only if the client shows it so.
+    Data,
 }
 
 impl BlockKind {
@@ -49,8 +51,12 @@ impl BlockKind {
         let value = scanner.decode(&value);
         if (is_uri && value.starts_with("ui://")) || (is_mime_type && is_interface_type(&value)) {
             *self = BlockKind::Interface;
-        } else if is_type && value == "resource_link" && *self == BlockKind::Plain {
-            *self = BlockKind::Link;
+        } else if is_type && *self == BlockKind::Plain {
+            *self = match value.as_ref() {
+                "resource_link" => BlockKind::Link,
+                "image" | "audio" => BlockKind::Data,
+                _ => BlockKind::Plain,
+            };
         }
         Ok(())
     }
@@ -72,31 +78,44 @@ fn is_interface_type(mime: &str) -> bool {
 }
 
 /// Returns the text of an MCP content block that a model reads. That is all of a link, and nothing
-/// of images, user interfaces and other blocks without text.
+/// of user interfaces and other blocks without text. Of images and audio, it is their data if
+/// `shows_data`, else nothing.
 #[must_use]
-pub fn block_text(block: &[u8]) -> Cow<'_, [u8]> {
-    let (mut kind, mut text) = (BlockKind::default(), 0..0);
+pub fn block_text(block: &[u8], shows_data: bool) -> Cow<'_, [u8]> {
+    let mut read = BlockParts::default();
     // Of an invalid block, what was read before the fault is shown.
-    let _ = read_block(&mut Scanner::new(block, Form::Raw), &mut kind, &mut text);
-    match kind {
-        BlockKind::Plain => visible(block.get(text).unwrap_or_default(), Form::Escaped),
+    let _ = read_block(&mut Scanner::new(block, Form::Raw), &mut read);
+    let text = |span: Span| visible(block.get(span).unwrap_or_default(), Form::Escaped);
+    match read.kind {
+        BlockKind::Plain => text(read.text),
         BlockKind::Link => Cow::Borrowed(block),
-        BlockKind::Interface => Cow::Borrowed(&[]),
+        BlockKind::Data if shows_data => text(read.data),
+        BlockKind::Data | BlockKind::Interface => Cow::Borrowed(&[]),
     }
 }
 
-/// Reads the kind of an MCP content block into `block`, and the span of its own text, or of its
-/// embedded resource's text, into `text`.
-fn read_block(scanner: &mut Scanner<'_>, block: &mut BlockKind, text: &mut Span) -> Scan<()> {
+/// The parts of a content block that determine what a model reads of it.
+#[derive(Default)]
+struct BlockParts {
+    kind: BlockKind,
+    text: Span,
+    data: Span,
+}
+
+/// Reads an MCP content block, whose text is its own or that of its embedded resource.
+fn read_block(scanner: &mut Scanner<'_>, block: &mut BlockParts) -> Scan<()> {
     scanner.object(|scanner, key| {
         let kind = scanner.kind()?;
         if kind == Kind::String && scanner.is_key(&key, "text") {
-            *text = scanner.string()?;
+            block.text = scanner.string()?;
+            Ok(())
+        } else if kind == Kind::String && scanner.is_key(&key, "data") {
+            block.data = scanner.string()?;
             Ok(())
         } else if kind == Kind::Object && scanner.is_key(&key, "resource") {
-            read_block(scanner, block, text)
+            read_block(scanner, block)
         } else {
-            block.read_member(scanner, &key)
+            block.kind.read_member(scanner, &key)
         }
     })
 }
@@ -119,7 +138,9 @@ mod tests {
             (r#"{"mimeType":"text/html;charset=utf-8","uri":"a","text":"<p>"}"#, "<p>"),
             (r#"{"mimeType":"text/html","uri":"https://ui//","text":"<p>"}"#, "<p>"),
         ] {
-            assert_eq!(block_text(block.as_bytes()), text.as_bytes(), "{block}");
+            assert_eq!(block_text(block.as_bytes(), false), text.as_bytes(), "{block}");
         }
+        let image = br#"{"data":"aGk=","mimeType":"image/png","type":"image"}"#;
+        assert_eq!(block_text(image, true), &b"aGk="[..]);
     }
 }

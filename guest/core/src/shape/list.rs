@@ -315,7 +315,10 @@ impl<'t> ListTask<'t> {
         let rest = self.items.get(costs.len()..=at).unwrap_or_default();
         costs.extend(rest.iter().map(|item| {
             let (bytes, form) = item.read();
-            let text = if self.index.blocks { block_text(bytes) } else { visible(bytes, form) };
+            let text = match self.index.blocks {
+                true => block_text(bytes, self.pricer.context.shown.shows_data),
+                false => visible(bytes, form),
+            };
             // The comma after an element is a token.
             self.pricer.estimator.measure_in(words, &text).cost + u64::from(!self.index.blocks)
         }));

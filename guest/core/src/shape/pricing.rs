@@ -226,7 +226,8 @@ impl<'a> ExcerptPricer<'a> {
         let mut blocks = Scanner::new(bytes, Form::Raw);
         let mut sum = text;
         while let Ok(Some(block)) = blocks.next_element() {
-            let text = block_text(bytes.get(block).unwrap_or_default());
+            let block = bytes.get(block).unwrap_or_default();
+            let text = block_text(block, self.context.shown.shows_data);
             sum = sum.plus(self.estimator.measure(&text));
         }
         sum

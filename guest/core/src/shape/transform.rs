@@ -260,7 +260,7 @@ fn blocks(content: &[u8]) -> Vec<u8> {
     let mut scanner = Scanner::new(inner, Form::Raw);
     let mut texts = Vec::new();
     while let Ok(Some(block)) = scanner.next_element() {
-        let text = block_text(inner.get(block).unwrap_or_default()).into_owned();
+        let text = block_text(inner.get(block).unwrap_or_default(), false).into_owned();
         texts.push(if is_json(&text, Form::Raw) {
             text
         } else {

@@ -49,7 +49,7 @@ fn other_blocks(list: &ListTask<'_>, estimator: &Estimator, token_limit: u64) ->
     let mut room = token_limit.checked_sub(estimator.cost(out.as_bytes()))?;
     let heading = out.len();
     for (item, number) in list.items.iter().skip(1).zip(list.request.first + 2..) {
-        let text = block_text(item.original);
+        let text = block_text(item.original, false);
         let lines = IndexedText::new(&text, Form::Raw);
         let filled = lines.lines().find(|line| !line.trim_ascii().is_empty());
         let Some(first) = filled else { continue };
