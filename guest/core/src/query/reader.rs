@@ -317,7 +317,8 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads a quoted text after white space. A backslash or a doubled quote escapes the quote,
-    /// except in a raw text such as `r'\d'`. `None` if no quote is next.
+    /// except in a raw text such as `r'\d'`. `\n` and `\t` are a line break and a tab, except in a
+    /// path of Windows. `None` if no quote is next.
     ///
     /// # Errors
     /// Returns a message for the caller if the closing quote is missing.
@@ -338,6 +339,9 @@ impl<'t> Reader<'t> {
                     text.extend(self.next());
                 }
                 '\\' => match self.next() {
+                    Some(letter @ ('n' | 't')) if begins_with_drive(&text) => {
+                        text.extend(['\\', letter]);
+                    }
                     Some('n') => text.push('\n'),
                     Some('t') => text.push('\t'),
                     Some(escaped) if escaped == *close || escaped == '\\' => text.push(escaped),
@@ -358,6 +362,13 @@ impl<'t> Reader<'t> {
         self.at = start;
         Err(self.error("the closing quote is missing"))
     }
+}
+
+/// Returns true if a text is a drive of Windows, such as `C:`, or a path that begins with one.
+fn begins_with_drive(text: &str) -> bool {
+    let mut signs = text.chars();
+    let is_drive = signs.next().is_some_and(|letter| letter.is_ascii_alphabetic());
+    is_drive && signs.next() == Some(':') && matches!(signs.next(), None | Some('\\'))
 }
 
 /// Returns true if a character can be part of a word of an expression.
@@ -386,6 +397,10 @@ mod tests {
         let read = |text| Reader::new("where", text).unwrap().quoted();
         assert_eq!(read(" 'it''s' x"), Ok(Some("it's".to_owned())));
         assert_eq!(read(r#""a\"b\\d\d""#), Ok(Some(r#"a"b\d\d"#.to_owned())));
+        assert_eq!(read(r"'C:\temp\new'"), Ok(Some(r"C:\temp\new".to_owned())));
+        assert_eq!(read(r"'C:\\temp\\new'"), Ok(Some(r"C:\temp\new".to_owned())));
+        assert_eq!(read(r"'a:\tb\n'"), Ok(Some("a:\\tb\\n".to_owned())));
+        assert_eq!(read(r"'name:\tb\n'"), Ok(Some("name:\tb\n".to_owned())));
         assert_eq!(read("\u{201c}a\u{201d}"), Ok(Some("a".to_owned())));
         assert_eq!(read("a"), Ok(None));
         assert!(read("'a").unwrap_err().contains("closing quote"));
