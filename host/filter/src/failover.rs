@@ -45,7 +45,7 @@ impl Failover {
         });
         error!(
             request = call.cx.request_id,
-            upstream = call.cx.upstream,
+            upstream = Some(call.cx.upstream.as_str()).filter(|name| !name.is_empty()),
             endpoint = subject.unwrap_or_default(),
             principal = call.cx.principal.chars().take(MAX_LOGGED_CHARS).collect::<String>(),
             revision = call.revision.number,

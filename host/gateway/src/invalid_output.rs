@@ -23,7 +23,7 @@ impl InvalidOutput {
     /// Reports a line that is not a message. `consequence` is a verb phrase about the line's
     /// treatment, such as `are dropped`.
     pub(crate) fn report(&self, upstream: &str, line: &[u8], consequence: &str) {
-        let line = quoted(line);
+        let (line, upstream) = (quoted(line), named(upstream));
         if self.has_lines.swap(true, Ordering::Relaxed) {
             debug!(upstream, "not an MCP message: {line:?}");
         } else {
@@ -37,7 +37,7 @@ impl InvalidOutput {
 
     /// Reports an answer without an id, or with an id that no pending request has.
     pub(crate) fn report_answer(&self, upstream: &str, answer: &[u8]) {
-        let answer = quoted(answer);
+        let (answer, upstream) = (quoted(answer), named(upstream));
         if self.has_answers.swap(true, Ordering::Relaxed) {
             debug!(upstream, "an answer names no request that waits for one: {answer:?}");
         } else {
@@ -48,6 +48,11 @@ impl InvalidOutput {
             );
         }
     }
+}
+
+/// Returns the name of an upstream for the log. `None` if it has none, as that of `wrap`.
+fn named(upstream: &str) -> Option<&str> {
+    Some(upstream).filter(|name| !name.is_empty())
 }
 
 /// Returns the beginning of an upstream's output for the log, at most [`MAX_QUOTED_CHARS`]

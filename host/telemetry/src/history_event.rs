@@ -15,14 +15,12 @@ const READ_TOOL: &str = "context_guard_read";
 /// The tool that runs programs, which no upstream lists.
 const RUN_TOOL: &str = "context_guard_run";
 
-/// Returns the history event of an answer. `upstream` is the upstream's name in the history.
-/// `process_session` is the session of requests whose transport has no sessions. `None` for
+/// Returns the history event of an answer. `process_session` is the session of requests whose transport has no sessions. `None` for
 /// requests that are not calls, such as lists.
 pub(super) fn event(
     tools: &KnownTools,
     answered: &AnswerEvent<'_>,
     record: &TelemetryRecord,
-    upstream: &str,
     process_session: &str,
 ) -> Option<Event> {
     let decision = answered.decision;
@@ -62,7 +60,7 @@ pub(super) fn event(
     let client = answered.cx.client_name.as_deref().and_then(known_name);
     Some(Event {
         at_ms: record.timestamp,
-        upstream: upstream.to_owned(),
+        upstream: record.upstream.clone(),
         tool: tool.to_owned(),
         client: client.unwrap_or(OTHER),
         session: session_digest(match answered.cx.session.as_str() {
@@ -114,7 +112,7 @@ pub(super) fn sample(
     Some(Sample {
         at_ms,
         upstream: shown.to_owned(),
-        tool: if tools.contains(configured, name) { name } else { OTHER }.to_owned(),
+        tool: if tools.contains(shown, name) { name } else { OTHER }.to_owned(),
         client: counted.client.and_then(known_name).unwrap_or(OTHER),
         outcome,
         revision: decision.revision.unwrap_or_default(),

@@ -81,7 +81,8 @@ pub struct Recorder {
     tracing: OnceLock<Tracing>,
     /// True if clients use standard input and output.
     uses_pipe: AtomicBool,
-    /// The history's name for an upstream without a name in the configuration.
+    /// The name that an upstream without a name in the configuration has in records, metrics and
+    /// the history.
     unnamed_upstream: OnceLock<String>,
     /// The history's session for requests whose transport has no sessions.
     process_session: String,
@@ -128,7 +129,7 @@ impl Recorder {
     /// Records in the history the estimated and the counted tokens of an answer.
     pub fn sampled(&self, counted: &Counted<'_>) {
         if let Some(history) = &self.history {
-            let upstream = self.unnamed_upstream.get().map_or("", String::as_str);
+            let upstream = self.name_of("");
             let sample = sample(&self.tools, counted, upstream, self.now_ms());
             sample.into_iter().for_each(|sample| history.record_sample(sample));
         }
@@ -140,16 +141,26 @@ impl Recorder {
         self.history.as_ref()
     }
 
-    /// Sets the history's name for an upstream without a name. Only the first call has an effect.
+    /// Sets the name of an upstream without a name in the configuration, such as that of `wrap`.
+    /// Only the first call has an effect.
     pub fn name_upstream(&self, name: &str) {
         let _ = self.unnamed_upstream.set(cut(name, MAX_UPSTREAM_BYTES).to_owned());
+    }
+
+    /// Returns the name of an upstream in records. `upstream` is its name in the configuration,
+    /// which may be empty. The result is empty if the upstream has not told its own name either.
+    fn name_of<'n>(&'n self, upstream: &'n str) -> &'n str {
+        match upstream {
+            "" => self.unnamed_upstream.get().map_or("", String::as_str),
+            name => name,
+        }
     }
 
     /// Records the names of tools that an upstream lists, given its response to `tools/list`.
     pub fn listed(&self, upstream: &str, response: &[u8]) {
         if let Ok(list) = serde_json::from_slice::<ToolList<'_>>(response) {
             let names: Vec<&str> = list.result.tools.iter().map(|tool| &*tool.name).collect();
-            self.tools.add(upstream, names);
+            self.tools.add(self.name_of(upstream), names);
         }
     }
 
@@ -172,7 +183,7 @@ impl Recorder {
         // A read through the aggregator names its upstream in the endpoint alone.
         let upstream = match endpoint.split_once("::") {
             Some((upstream, _)) if cx.upstream.is_empty() => upstream,
-            _ => &cx.upstream,
+            _ => self.name_of(&cx.upstream),
         };
         let kind = AnswerKind::for_endpoint(is_read, endpoint);
         // Without the guard, four characters count as one token.
@@ -216,7 +227,7 @@ impl Recorder {
             is_tool_failure: answered.is_tool_failure(),
         };
         self.count_operation(answered, &record);
-        self.count_call(answered, &record, upstream);
+        self.count_call(answered, &record);
         let traced = answered.trace.filter(|trace| trace.server.is_sampled);
         let traceparent = traced.map(|trace: &RequestTrace| trace.server.traceparent());
         info!(
@@ -257,14 +268,11 @@ impl Recorder {
     }
 
     /// Counts a call in the history and for alerts.
-    fn count_call(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord, upstream: &str) {
+    fn count_call(&self, answered: &AnswerEvent<'_>, record: &TelemetryRecord) {
         if self.history.is_none() && self.alerts.is_none() {
             return;
         }
-        let unnamed = || self.unnamed_upstream.get().map_or("", String::as_str);
-        let upstream = if upstream.is_empty() { unnamed() } else { upstream };
-        let Some(event) = event(&self.tools, answered, record, upstream, &self.process_session)
-        else {
+        let Some(event) = event(&self.tools, answered, record, &self.process_session) else {
             return;
         };
         if let Some(alerts) = &self.alerts {
@@ -522,6 +530,31 @@ mod tests {
             proptest::prop_assert_eq!(sum(&recorder, "context_guard_oversized_total", "up"), oversized);
             proptest::prop_assert_eq!(sum(&recorder, "context_guard_tokens_total", "kind=\"catalog\""), 137 + 554);
         }
+    }
+
+    #[test]
+    fn unnamed_upstream_is_recorded_under_its_own_name() {
+        let recorder = Recorder::new(1, None, Arc::new(SystemClock));
+        recorder.name_upstream("files-server");
+        recorder.answered(&AnswerEvent {
+            cx: &CallContext::default(),
+            endpoint: "read",
+            kind: RequestKind::Tool,
+            method: "tools/call",
+            json_rpc_id: "1",
+            is_part: false,
+            parent: "",
+            kept_out: 0,
+            trace: None,
+            decision: Some(&decision("read", 9_000, 900)),
+            is_read: false,
+            latency: Duration::ZERO,
+            bytes: 1,
+            outcome: Outcome::Passed,
+        });
+        assert_eq!(recorder.query(&RecordQuery::default())[0].upstream, "files-server");
+        assert_eq!(sum(&recorder, "context_guard_oversized_total", "=\"files-server\""), 1);
+        assert!(!recorder.metrics.text().contains("upstream=\"\""));
     }
 
     #[test]
