@@ -27,6 +27,7 @@ mod input_requests;
 mod instructions;
 mod known_lists;
 mod legacy_sse;
+mod list_changes;
 mod list_kinds;
 mod lists;
 mod param_headers;

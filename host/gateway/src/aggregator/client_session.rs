@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::event_streams::{COMMON_STREAM, EventStreams};
+use super::list_changes::ListChanges;
 use super::session_subscriptions::SessionSubscriptions;
 use super::subscription_filter::{RESOURCE_UPDATED, SubscriptionFilter, with_uri};
 use crate::fair_queue::Caller;
@@ -46,6 +47,7 @@ pub(super) struct ClientSession {
     pub(super) principal: Arc<str>,
     pub(super) info: Arc<ClientInfo>,
     streams: EventStreams,
+    list_changes: Arc<ListChanges>,
     /// The prefix of the ids of server-to-client requests. In a fleet, it contains the tag of this
     /// replica.
     question_prefix: String,
@@ -72,6 +74,7 @@ impl ClientSession {
             principal,
             info: Arc::new(info),
             streams: EventStreams::default(),
+            list_changes: Arc::default(),
             question_prefix: format!("{QUESTION_ID_PREFIX}{}", tag.prefix()),
             questions: Mutex::default(),
             last_question: AtomicU64::new(0),
@@ -86,6 +89,16 @@ impl ClientSession {
 
     pub(super) fn streams(&self) -> &EventStreams {
         &self.streams
+    }
+
+    /// Notifies the client that a list has changed. One notification reports all changes of a short
+    /// time. `method` is that of the notification.
+    pub(super) fn announce_change(&self, method: &'static str) {
+        let streams = self.streams.clone();
+        self.list_changes.announce(method, move || {
+            let changed = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+            streams.send(COMMON_STREAM, changed.into_bytes(), true);
+        });
     }
 
     /// Sets the time of last use to now.

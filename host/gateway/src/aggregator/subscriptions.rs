@@ -1,6 +1,7 @@
 //! Clients' subscriptions to changes of lists and resources, for both protocol modes of client and
 //! upstream.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::audience::Audience;
 use super::client::{Client, MAX_WAITING_BYTES};
 use super::client_session::ClientSession;
 use super::connections::Connections;
+use super::list_changes::ChangeBurst;
 use super::router::Router;
 use super::subscription_filter::{ACKNOWLEDGED, SubscriptionFilter, without_subscription_id};
 use crate::byte_channel::{ByteSender, byte_channel};
@@ -43,6 +45,9 @@ pub(super) struct Subscriptions {
 /// The maximum number of confirmations in the queue. Each upstream confirms once for each
 /// connection.
 const MAX_CONFIRMATIONS: usize = 1_024;
+
+/// The maximum number of list changes in the queue of a subscription.
+const MAX_FOUND_LISTS: usize = 16;
 
 /// The channels to which the tasks of a subscription send.
 struct Sinks {
@@ -92,10 +97,11 @@ impl Subscriptions {
         changes: &ByteSender<Vec<u8>>,
     ) -> Vec<AbortOnDrop> {
         let (confirmed, mut confirmations) = mpsc::channel(MAX_CONFIRMATIONS);
-        let late = self.follow_late_lists(client, filter, changes);
+        let (found, found_lists) = mpsc::channel(MAX_FOUND_LISTS);
+        let late = self.follow_late_lists(client, filter, changes, found_lists);
         let tasks = (0..self.connections.servers.len()).map(|server| {
             let (subscriptions, client) = (self.clone(), client.in_background());
-            let filter = self.filter_for(filter, server);
+            let (filter, found) = (self.filter_for(filter, server), found.clone());
             let sinks = Sinks { changes: changes.clone(), confirmed: confirmed.clone() };
             AbortOnDrop(tokio::spawn(async move {
                 let mut was_missing = false;
@@ -105,7 +111,7 @@ impl Subscriptions {
                             // Lists were answered without the upstream.
                             if std::mem::take(&mut was_missing) {
                                 for changed in filter.list_changes() {
-                                    sinks.send(changed);
+                                    let _ = found.send(changed).await;
                                 }
                             }
                             subscriptions.follow(&client, &connection, &filter, &sinks).await;
@@ -132,13 +138,15 @@ impl Subscriptions {
         tasks
     }
 
-    /// Sends list changes that the gateway itself detected after it had answered without a slow
-    /// upstream. Dropping the returned task stops it.
+    /// Sends list changes that the gateway itself detected after it had answered without an
+    /// upstream: those of slow ones, and those that `found` receives as messages. One message
+    /// reports all changes of a short time. Dropping the returned task stops it.
     fn follow_late_lists(
         &self,
         client: &Client,
         filter: &SubscriptionFilter,
         changes: &ByteSender<Vec<u8>>,
+        mut found: mpsc::Receiver<Vec<u8>>,
     ) -> AbortOnDrop {
         let audiences =
             (0..self.connections.servers.len()).map(|at| Audience::of_client(client, at));
@@ -146,21 +154,43 @@ impl Subscriptions {
         let mut late = self.connections.known.changes.subscribe();
         let (filter, changes) = (filter.clone(), changes.clone());
         AbortOnDrop(tokio::spawn(async move {
+            let mut unsent = BTreeSet::<Vec<u8>>::new();
+            let mut burst = None::<ChangeBurst>;
             loop {
-                let wanted: Vec<Vec<u8>> = match late.recv().await {
-                    Ok((audience, changed)) if audiences.contains(&audience) => {
-                        filter.list_change(changed).into_iter().collect()
+                let deadline = burst.as_ref().map(ChangeBurst::deadline);
+                let quiet = async {
+                    match deadline {
+                        Some(deadline) => tokio::time::sleep_until(deadline).await,
+                        None => std::future::pending().await,
                     }
-                    Ok(_) => Vec::new(),
-                    // The lost changes may be those of any list.
-                    Err(RecvError::Lagged(_)) => filter.list_changes().collect(),
-                    Err(RecvError::Closed) => return,
                 };
-                for changed in wanted {
-                    changes.try_send(changed.len(), changed);
+                tokio::select! {
+                    biased;
+                    () = quiet => {
+                        burst = None;
+                        for changed in std::mem::take(&mut unsent) {
+                            changes.try_send(changed.len(), changed);
+                        }
+                        if changes.is_closed() {
+                            return;
+                        }
+                    }
+                    received = late.recv() => match received {
+                        Ok((audience, changed)) if audiences.contains(&audience) => {
+                            unsent.extend(filter.list_change(changed));
+                        }
+                        Ok(_) => continue,
+                        // The lost changes may be those of any list.
+                        Err(RecvError::Lagged(_)) => unsent.extend(filter.list_changes()),
+                        Err(RecvError::Closed) => return,
+                    },
+                    Some(changed) = found.recv() => {
+                        unsent.insert(changed);
+                    }
                 }
-                if changes.is_closed() {
-                    return;
+                if !unsent.is_empty() {
+                    let now = tokio::time::Instant::now();
+                    burst.get_or_insert_with(|| ChangeBurst::begin(now)).extend(now);
                 }
             }
         }))

@@ -12,7 +12,6 @@ use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
 use crate::aggregator::client::{Client, Origin};
 use crate::aggregator::connections::{KNOWN_TIMEOUT, SLOW_FOR, UNKNOWN_TIMEOUT};
-use crate::aggregator::event_streams::COMMON_STREAM;
 use crate::aggregator::fresh_lists::REFRESH_AFTER;
 use crate::aggregator::list_kinds::ListKind;
 use crate::aggregator::upstream_list::UpstreamList;
@@ -181,10 +180,7 @@ impl Lists {
     /// Notifies a client that the list of an upstream has changed.
     fn announce(&self, client: &Client, server: usize, kind: &'static ListKind) {
         match &client.session {
-            Some(session) => {
-                let changed = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, kind.changed);
-                session.streams().send(COMMON_STREAM, changed.into_bytes(), true);
-            }
+            Some(session) => session.announce_change(kind.changed),
             None => {
                 let change = (Audience::of_client(client, server), kind.changed);
                 // Without subscribers there is no receiver.
