@@ -42,6 +42,8 @@ mod stateful_requests;
 mod stateless;
 mod subscription_filter;
 mod subscriptions;
+#[cfg(test)]
+mod test_kit;
 mod translate;
 mod upstream_list;
 mod usage;

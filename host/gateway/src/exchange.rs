@@ -1,8 +1,8 @@
 //! One client request and its response, as all parts of the gateway use it: stdio, the single
 //! upstream, the aggregator and REST.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::engine::{CallContext, Decision};
@@ -54,6 +54,8 @@ pub(crate) struct Exchange {
     counted: Option<Arc<AtomicU64>>,
     /// The estimated tokens of results that a program read and kept out of its answer.
     pub(crate) kept_out: u64,
+    /// Receives the failure of the upstream. `None` unless the gateway itself needs its kind.
+    failure: Option<Arc<OnceLock<Failure>>>,
 }
 
 /// The next step for a client's request that the guard has processed.
@@ -115,6 +117,7 @@ impl Exchange {
             parent: String::new(),
             counted: None,
             kept_out: 0,
+            failure: None,
         }
     }
 
@@ -147,6 +150,18 @@ impl Exchange {
         self.counted = Some(Arc::clone(&counted));
         self.context.only_count = true;
         counted
+    }
+
+    /// Returns a cell that [`Self::note_failure`] fills.
+    pub(crate) fn watch_failure(&mut self) -> Arc<OnceLock<Failure>> {
+        Arc::clone(self.failure.get_or_insert_default())
+    }
+
+    /// Stores the failure of the upstream for [`Self::watch_failure`].
+    pub(crate) fn note_failure(&self, failure: &Failure) {
+        if let Some(cell) = &self.failure {
+            let _ = cell.set(failure.clone());
+        }
     }
 
     /// Returns the error that replaces an answer for a program if the guard failed on it, because

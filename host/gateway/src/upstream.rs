@@ -58,6 +58,10 @@ pub(crate) enum Failure {
     /// The gateway has no place for the process now.
     #[error("{0}")]
     NoCapacity(String),
+    /// The gateway ended the idle process before the request was sent, because another process
+    /// needed its place.
+    #[error("{0}")]
+    Evicted(String),
     /// The upstream has ended the session and has not processed the request.
     #[error("{0}")]
     SessionEnded(String),
@@ -83,6 +87,20 @@ impl Failure {
             "The upstream `{upstream}` has failed several times in a row and is left alone for {} s more, or until it is back.",
             wait.as_secs() + 1
         ))
+    }
+
+    /// Returns the failure of an upstream whose idle process was ended for another process.
+    fn evicted(upstream: &str) -> Self {
+        Self::Evicted(format!(
+            "The idle process of the upstream `{upstream}` was ended, because its place was needed \
+             (limits.processes). Repeat the request, which starts it again."
+        ))
+    }
+
+    /// Returns true if the gateway itself had no process for the request, so that the upstream is
+    /// not at fault.
+    pub(crate) fn is_of_capacity(&self) -> bool {
+        matches!(self, Self::NoCapacity(_) | Self::Evicted(_))
     }
 
     /// Returns the failure of an upstream that ended the session before it processed the request.
@@ -125,6 +143,7 @@ impl Failure {
             Self::Unavailable(_)
             | Self::Refused(_)
             | Self::NoCapacity(_)
+            | Self::Evicted(_)
             | Self::SessionEnded(_)
             | Self::InvalidAnswer(_) => reply::UPSTREAM_UNAVAILABLE,
             Self::Timeout(_) => reply::UPSTREAM_TIMEOUT,

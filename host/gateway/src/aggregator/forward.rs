@@ -26,7 +26,7 @@ use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 use crate::upstream::Failure;
-use crate::upstream::connection::UpstreamRequest;
+use crate::upstream::connection::{UpstreamConnection, UpstreamRequest};
 use crate::upstream::request_table::UpstreamReply;
 
 /// The interval at which the gateway checks that the client has answered an upstream's question.
@@ -100,15 +100,20 @@ impl Forwarder {
     }
 
     /// Forwards a list request of the gateway itself, which reads the list in full.
+    ///
+    /// # Errors
+    /// The reason why the upstream did not answer.
     pub(super) async fn forward_list(
         &self,
         origin: &Origin<'_>,
         server: usize,
         request: Vec<u8>,
-    ) -> Vec<u8> {
+    ) -> Result<Vec<u8>, Failure> {
         let mut exchange = self.begin(origin, Some(server), &request);
         exchange.context.full_list = true;
-        self.forward_as(origin, server, exchange, request).await
+        let failure = exchange.watch_failure();
+        let answer = self.forward_as(origin, server, exchange, request).await;
+        failure.get().cloned().map_or(Ok(answer), Err)
     }
 
     /// Forwards a call of a program, whose names are already those of the upstream. Returns the
@@ -228,10 +233,21 @@ impl Forwarder {
         let repeatable = connection.may_lose_session().then(|| message.clone());
         let message =
             translate::request(client.mode, connection.mode, message, &client.info, level);
-        let call = if client.is_background {
-            connection.request_uncounted(&message).await?
-        } else {
-            connection.request(&message, &headers).await?
+        let request = async |connection: &Arc<UpstreamConnection>| match client.is_background {
+            true => connection.request_uncounted(&message).await,
+            false => connection.request(&message, &headers).await,
+        };
+        let call = match request(&connection).await {
+            // The process was evicted after the search for the connection, and before the request
+            // was sent. A new process is not idle, so that one more attempt suffices.
+            Err(Failure::Evicted(reason)) => {
+                let next = self.connections.get(client, server).await?;
+                if next.mode != connection.mode {
+                    return Err(Failure::Evicted(reason));
+                }
+                request(&next).await?
+            }
+            call => call?,
         };
         Ok((call, repeatable))
     }
@@ -352,6 +368,7 @@ impl Forwarder {
 
     /// Records that the upstream failed to answer a request, and returns the error response.
     pub(super) fn fail(&self, exchange: &Exchange, request: &[u8], failure: &Failure) -> Vec<u8> {
+        exchange.note_failure(failure);
         let answer = reply::failure(request, failure.code(), &failure.to_string());
         exchange.record(&self.recorder, None, answer.len(), Outcome::UpstreamError);
         answer

@@ -26,9 +26,15 @@ const MAX_INFO_BYTES: usize = 32 << 10;
 /// The maximum number of changes in the queue of a subscriber.
 const MAX_CHANGES: usize = 64;
 
-/// The cached lists. The value is `None` after the upstream has announced a change of the list.
+struct RememberedList {
+    list: Arc<UpstreamList>,
+    /// True after the upstream has announced a change of the list.
+    is_outdated: bool,
+}
+
+/// The cached lists.
 struct RememberedLists {
-    entries: LruCache<(Audience, &'static str), Option<Arc<UpstreamList>>>,
+    entries: LruCache<(Audience, &'static str), RememberedList>,
     bytes: usize,
 }
 
@@ -64,12 +70,18 @@ impl KnownLists {
         server: usize,
         kind: &ListKind,
     ) -> Option<Arc<UpstreamList>> {
-        let mut lists = lock(&self.lists);
-        if let Some(own) = lists.entries.get(&(Audience::of_client(client, server), kind.method)) {
-            return own.clone();
-        }
-        let common = (Audience::of_client(&Client::gateway(), server), kind.method);
-        lists.entries.get(&common).cloned().flatten()
+        lock(&self.lists).find(client, server, kind, |last| !last.is_outdated)
+    }
+
+    /// Returns the same as [`Self::list`], but also a list of which the upstream has announced a
+    /// change. It is for the case that the upstream does not return the new one now.
+    pub(super) fn last_list(
+        &self,
+        client: &Client,
+        server: usize,
+        kind: &ListKind,
+    ) -> Option<Arc<UpstreamList>> {
+        lock(&self.lists).find(client, server, kind, |_| true)
     }
 
     /// Caches the list that an upstream returned for a client, if MCP defines a notification for
@@ -84,27 +96,25 @@ impl KnownLists {
         // No notification tells that a list of this kind has changed.
         if !kind.changed.is_empty() {
             let key = (Audience::of_client(client, server), kind.method);
-            lock(&self.lists).put(key, Some(Arc::clone(list)));
+            lock(&self.lists).put(key, Arc::clone(list));
         }
     }
 
-    /// Removes the lists of an upstream that its notification `changed` reports as changed.
+    /// Marks the lists of an upstream that its notification `changed` reports as changed.
     /// `is_common` is true if all clients use the same instance of the upstream. Otherwise, the
-    /// lists that the gateway read at its start remain.
+    /// lists that the gateway read at its start remain current.
     pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
         self.fresh.forget(server, changed);
         let common = Audience::of_client(&Client::gateway(), server);
         let mut lists = lock(&self.lists);
         for kind in LIST_KINDS.iter().filter(|kind| kind.changed == changed) {
-            let all = lists.entries.iter().map(|(key, _)| key);
-            let changed: Vec<(Audience, &'static str)> = all
-                .filter(|(audience, method)| audience.server() == server && *method == kind.method)
-                .filter(|(audience, _)| is_common || *audience != common)
-                .cloned()
-                .collect();
-            for key in changed {
-                lists.put(key, None);
-            }
+            let all = lists.entries.iter_mut();
+            let changed = all
+                .filter(|((audience, method), _)| {
+                    audience.server() == server && *method == kind.method
+                })
+                .filter(|((audience, _), _)| is_common || *audience != common);
+            changed.for_each(|(_, list)| list.is_outdated = true);
         }
     }
 
@@ -127,14 +137,28 @@ impl KnownLists {
 }
 
 impl RememberedLists {
-    fn put(&mut self, key: (Audience, &'static str), list: Option<Arc<UpstreamList>>) {
-        let bytes = |list: &Option<Arc<UpstreamList>>| list.as_ref().map_or(0, |list| list.bytes());
-        self.bytes += bytes(&list);
-        let removed = self.entries.push(key, list);
-        self.bytes -= removed.map_or(0, |(_, list)| bytes(&list));
+    /// Returns the client's own list, or the common one if there is none, if it passes `accept`.
+    fn find(
+        &mut self,
+        client: &Client,
+        server: usize,
+        kind: &ListKind,
+        accept: impl Fn(&RememberedList) -> bool,
+    ) -> Option<Arc<UpstreamList>> {
+        let own = (Audience::of_client(client, server), kind.method);
+        let common = (Audience::of_client(&Client::gateway(), server), kind.method);
+        let key = if self.entries.contains(&own) { own } else { common };
+        let found = self.entries.get(&key).filter(|found| accept(found))?;
+        Some(Arc::clone(&found.list))
+    }
+
+    fn put(&mut self, key: (Audience, &'static str), list: Arc<UpstreamList>) {
+        self.bytes += list.bytes();
+        let removed = self.entries.push(key, RememberedList { list, is_outdated: false });
+        self.bytes -= removed.map_or(0, |(_, removed)| removed.list.bytes());
         while self.bytes > MAX_LIST_BYTES {
-            let Some((_, list)) = self.entries.pop_lru() else { return };
-            self.bytes -= bytes(&list);
+            let Some((_, removed)) = self.entries.pop_lru() else { return };
+            self.bytes -= removed.list.bytes();
         }
     }
 }
@@ -167,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_lists_are_forgotten() {
+    fn changed_lists_are_outdated() {
         let known = KnownLists::new();
         let (ann, bob) = (client("ann"), client("bob"));
         known.learn_list(&Client::gateway(), 0, &TOOLS, &UpstreamList::named("common"));
@@ -179,6 +203,9 @@ mod tests {
         assert_eq!(known.list(&bob, 0, &TOOLS), Some(UpstreamList::named("common")));
         known.forget(0, TOOLS.changed, true);
         assert_eq!(known.list(&bob, 0, &TOOLS), None);
-        assert_eq!(lock(&known.lists).bytes, 0);
+        assert_eq!(known.last_list(&ann, 0, &TOOLS), Some(UpstreamList::named("old")));
+        assert_eq!(known.last_list(&bob, 0, &TOOLS), Some(UpstreamList::named("common")));
+        known.learn_list(&ann, 0, &TOOLS, &UpstreamList::named("new"));
+        assert_eq!(known.list(&ann, 0, &TOOLS), Some(UpstreamList::named("new")));
     }
 }

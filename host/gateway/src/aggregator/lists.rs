@@ -308,16 +308,17 @@ impl Lists {
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
             let answer = self.forwarder.forward_list(&origin, server, request).await;
-            let head = Head::read(&answer);
+            let head = answer.as_ref().ok().and_then(|answer| Head::read(answer));
             let result = head.as_ref().and_then(|head| head.result);
             if kind.method == TOOLS.method {
                 let key = (Arc::clone(&origin.client.scope), server);
                 let pause = if result.is_some() { TOOLS_SEEN_FOR } else { GUARD_PAUSE };
                 self.tools_seen().put(key, Instant::now() + pause);
             }
+            let answer = answer.as_ref().map_err(Clone::clone)?;
             let Some(result) = result else {
                 // Some servers that have resources do not implement all of their lists.
-                let is_missing = error_code(&answer) == Some(reply::METHOD_NOT_FOUND);
+                let is_missing = error_code(answer) == Some(reply::METHOD_NOT_FOUND);
                 if is_missing && kind.method != TOOLS.method {
                     let list = Arc::new(UpstreamList::default());
                     known.learn_list(origin.client, server, kind, &list);

@@ -48,19 +48,15 @@ impl Drop for ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts the process of an upstream, and the tasks that read its output into `inbox`. The
-    /// process counts in the share of `owner`.
-    pub(super) async fn start(
+    /// Starts the process of an upstream in `place`, and the tasks that read its output into
+    /// `inbox`.
+    pub(super) fn start(
         server: &Arc<UpstreamServer>,
-        owner: &Arc<str>,
+        place: ProcessPlace,
         inbox: &Arc<Inbox>,
     ) -> Result<Self, Failure> {
         let name = &server.name;
-        let failed = |reason: String| {
-            Failure::Unavailable(format!("The upstream `{name}` cannot be started: {reason}."))
-        };
-        let place = server.processes.enter(name, owner, inbox).await;
-        let place = place.map_err(|reason| Failure::NoCapacity(failed(reason).to_string()))?;
+        let failed = |reason| Failure::Unavailable(not_started(name, reason));
         let mut command = command(server).map_err(failed)?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))
@@ -108,6 +104,11 @@ impl ChildProcess {
             }
         })
     }
+}
+
+/// Returns the error text for an upstream whose process cannot be started.
+pub(super) fn not_started(upstream: &str, reason: String) -> String {
+    format!("The upstream `{upstream}` cannot be started: {reason}.")
 }
 
 /// Returns the command of an upstream, with pipes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::child_process::ChildProcess;
+use super::child_process::{ChildProcess, not_started};
 use super::connection::{Transport, UpstreamConnection};
 use super::server::UpstreamServer;
 use super::{CallerHeaders, Failure};
@@ -43,7 +43,8 @@ impl UpstreamServer {
         match &opened {
             Ok(_) => self.succeeded(),
             // A refusal of this client must not keep others from the upstream.
-            Err(Failure::Refused(_) | Failure::NoCapacity(_)) => {}
+            Err(Failure::Refused(_)) => {}
+            Err(failure) if failure.is_of_capacity() => {}
             Err(failure) => {
                 if is_call {
                     self.failed(failure);
@@ -110,9 +111,11 @@ impl UpstreamServer {
             None => {
                 let (inbox, is_shared) = (self.new_inbox(), self.isolation == Isolation::Shared);
                 let owner = if is_shared { &EVERYBODY.into() } else { &caller.owner };
-                // The waits for a turn and for the place of a process are no part of the handshake.
-                let turn = self.processes.starting(is_call).await;
-                let process = ChildProcess::start(self, owner, &inbox).await?;
+                // The waits for a place and for a turn are no part of the handshake.
+                let entered = self.processes.enter(&self.name, owner, &inbox, is_call).await;
+                let (place, turn) = entered
+                    .map_err(|reason| Failure::NoCapacity(not_started(&self.name, reason)))?;
+                let process = ChildProcess::start(self, place, &inbox)?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let handshake =
                     UpstreamConnection::handshake(server, mode, client, transport, inbox);

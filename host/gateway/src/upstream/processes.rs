@@ -22,6 +22,9 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 /// the connection has not sent its request yet.
 const MIN_IDLE: Duration = Duration::from_millis(500);
 
+/// The reason why no process starts after the gateway has begun to stop.
+const STOPPING: &str = "the gateway stops";
+
 /// The number of processes per processor that may start at one time. More would delay each other
 /// beyond the time limit of their handshakes.
 const STARTING_PER_PROCESSOR: usize = 4;
@@ -119,7 +122,7 @@ impl Processes {
 
     /// Waits for a start permit, which is returned when the result is dropped. `None` if the
     /// gateway stops. `is_call` is true if a client's call waits for the process.
-    pub(super) async fn starting(&self, is_call: bool) -> Option<SemaphorePermit<'_>> {
+    async fn starting(&self, is_call: bool) -> Option<SemaphorePermit<'_>> {
         let permits = if is_call { &self.starting_for_calls } else { &self.starting };
         tokio::select! {
             // The semaphores are never closed.
@@ -144,28 +147,37 @@ impl Processes {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the permit of a new process. If the owner has too many processes of this upstream,
-    /// ends the owner's process that has been idle for longest.
+    /// Waits for the place of a new process, and for a permit to start it, which is returned when
+    /// the second value is dropped. `is_call` is true if a client's call waits for the process.
     ///
-    /// If too many processes run in total, ends an idle one of the owner, or of the owner with the
-    /// most processes.
+    /// If the owner has too many processes of this upstream, ends the owner's process that has been
+    /// idle for longest. If too many processes run in total, ends an idle one of the owner, or of
+    /// the owner with the most processes.
     ///
     /// # Errors
-    /// The reason why no process may start: all have requests.
+    /// The reason why no process may start: all have requests, or the gateway stops.
     pub(super) async fn enter(
         self: &Arc<Self>,
         upstream: &str,
         owner: &Arc<str>,
         inbox: &Arc<Inbox>,
-    ) -> Result<ProcessPlace, String> {
-        let deadline = Instant::now() + MAX_WAIT;
+        is_call: bool,
+    ) -> Result<(ProcessPlace, SemaphorePermit<'_>), String> {
+        let mut deadline = None;
         loop {
+            let Some(permit) = self.starting(is_call).await else {
+                return Err(STOPPING.to_owned());
+            };
             // Created before the search, so that no exit in between is missed.
             let exited = self.exited.notified();
             let reason = match self.try_enter(upstream, owner, inbox) {
-                Ok(place) => return Ok(place),
+                Ok(place) => return Ok((place, permit)),
                 Err(reason) => reason,
             };
+            // Whoever waits for one of the two must not hold the other. Otherwise, a start without
+            // a place delays all others, and starts without a permit use up the places of calls.
+            drop(permit);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + MAX_WAIT);
             if Instant::now() >= deadline || self.are_ending() {
                 return Err(reason);
             }
@@ -186,7 +198,7 @@ impl Processes {
         let mut running = self.running();
         // `end` takes the lock too: it sees each process that started before it.
         if self.are_ending() {
-            return Err("the gateway stops".to_owned());
+            return Err(STOPPING.to_owned());
         }
         let is_own = |process: &&RunningProcess| process.owner == *owner;
         let is_same = |process: &&RunningProcess| is_own(process) && process.upstream == upstream;
@@ -255,7 +267,13 @@ fn make_room(processes: Vec<&RunningProcess>) -> bool {
         return true;
     }
     let idle = processes.into_iter().filter_map(|one| Some((one.idle_since()?, one)));
-    let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) else { return false };
+    let mut idle: Vec<_> = idle.collect();
+    idle.sort_by_key(|(since, _)| *since);
+    // A request may begin on an idle process at any time. Only the table of its requests knows.
+    let Some((_, longest)) = idle.into_iter().find(|(_, one)| one.inbox.requests.evict(MIN_IDLE))
+    else {
+        return false;
+    };
     info!(
         upstream = longest.upstream,
         "ended an idle process, because its place is needed (limits.processes, \
@@ -278,6 +296,7 @@ fn largest_holder(running: &RunningProcesses, count: usize) -> Vec<&RunningProce
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::Failure;
 
     fn inbox(is_busy: bool) -> Arc<Inbox> {
         let inbox = Inbox::new("x", &Arc::default(), 10, false);
@@ -289,13 +308,23 @@ mod tests {
         inbox
     }
 
+    async fn enter(
+        processes: &Arc<Processes>,
+        upstream: &str,
+        owner: &str,
+        inbox: &Arc<Inbox>,
+    ) -> Result<ProcessPlace, String> {
+        let entered = processes.enter(upstream, &owner.into(), inbox, false).await;
+        entered.map(|(place, _)| place)
+    }
+
     async fn idle() {
         tokio::time::sleep(MIN_IDLE).await;
     }
 
     /// Starts a process that exits as soon as it must.
     async fn start(processes: &Arc<Processes>, owner: &str, is_busy: bool) -> CancellationToken {
-        let place = processes.enter("files", &owner.into(), &inbox(is_busy)).await.unwrap();
+        let place = enter(processes, "files", owner, &inbox(is_busy)).await.unwrap();
         let end = place.end.clone();
         processes.spawn(async move { place.end.cancelled().await });
         end
@@ -312,19 +341,60 @@ mod tests {
         assert!(first.is_cancelled() && !second.is_cancelled());
         assert!(!busy.is_cancelled() && !other.is_cancelled());
         // Another upstream has a limit of its own.
-        let place = processes.enter("web", &"one".into(), &inbox(false)).await.unwrap();
+        let place = enter(&processes, "web", "one", &inbox(false)).await.unwrap();
         assert!(!second.is_cancelled());
         drop(place);
         processes.end().await;
         assert!(processes.running().entries.is_empty());
-        let refused = processes.enter("web", &"one".into(), &inbox(false)).await;
+        let refused = enter(&processes, "web", "one", &inbox(false)).await;
         assert!(refused.is_err_and(|reason| reason.contains("stops")));
+    }
+
+    #[tokio::test]
+    async fn evicted_process_receives_no_request() {
+        let processes = Processes::new(1, 1);
+        let own = inbox(false);
+        let place = enter(&processes, "files", "one", &own).await.unwrap();
+        idle().await;
+        assert!(processes.try_enter("web", &"one".into(), &inbox(false)).is_err());
+        // The process has not ended yet, but a request must not be lost with it.
+        assert!(place.end.is_cancelled());
+        let request = own.requests.begin(br#"{"id":1,"method":"tools/list"}"#);
+        assert!(matches!(request, Err(Failure::Evicted(_))));
+    }
+
+    #[tokio::test]
+    async fn start_that_waits_for_a_place_delays_no_other() {
+        let processes = Processes::new(1, 1);
+        let busy = enter(&processes, "files", "one", &inbox(true)).await.unwrap();
+        let permits = processes.starting.available_permits();
+        let waiting = inbox(false);
+        let mut waiting = std::pin::pin!(enter(&processes, "web", "two", &waiting));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        assert_eq!(processes.starting.available_permits(), permits);
+        drop(busy);
+        assert!(waiting.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn start_that_waits_for_a_permit_has_no_place() {
+        let processes = Processes::new(1, 1);
+        let all = u32::try_from(processes.starting.available_permits()).unwrap();
+        let all = processes.starting.acquire_many(all).await.unwrap();
+        let waiting = inbox(false);
+        let mut waiting = std::pin::pin!(enter(&processes, "web", "two", &waiting));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        // A call starts its process meanwhile.
+        let call = processes.enter("files", &"one".into(), &inbox(true), true).await;
+        drop(call.unwrap());
+        drop(all);
+        assert!(waiting.await.is_ok());
     }
 
     #[tokio::test]
     async fn end_waits_for_a_process_that_has_no_task_yet() {
         let processes = Processes::new(10, 2);
-        let place = processes.enter("files", &"one".into(), &inbox(true)).await.unwrap();
+        let place = enter(&processes, "files", "one", &inbox(true)).await.unwrap();
         let ending = Arc::clone(&processes);
         let mut ended = tokio::spawn(async move { ending.end().await });
         place.end.cancelled().await;

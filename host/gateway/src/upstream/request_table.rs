@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Failure;
 use crate::byte_channel::{ByteReceiver, ByteSender, MAX_ATTEMPTS, byte_channel};
@@ -181,11 +181,25 @@ impl RequestTable {
         state.unattributed.notified(next);
     }
 
+    /// Marks the connection as evicted if no request was in flight for `min_idle`. Returns true if
+    /// it did. A later request then fails with [`Failure::Evicted`] before it is sent, so that it
+    /// can be repeated on another connection.
+    pub(super) fn evict(&self, min_idle: Duration) -> bool {
+        let mut state = self.state();
+        let is_idle = state.idle_since().is_some_and(|since| since.elapsed() >= min_idle);
+        if !is_idle || state.ended.is_some() {
+            return false;
+        }
+        state.ended = Some(Failure::evicted(&self.upstream));
+        drop(state);
+        self.ended.cancel();
+        true
+    }
+
     /// Returns the time since which no request is in flight. `None` while a request is in flight,
     /// and before the first.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
-        let state = self.state();
-        state.used.filter(|_| state.pending.is_empty())
+        self.state().idle_since()
     }
 
     /// Returns true if the request with the gateway's id `id` is in flight.
@@ -322,10 +336,13 @@ impl RequestTable {
         self.ended.cancel();
     }
 
-    /// Marks the connection as ended. Requests in flight fail, as do later ones.
+    /// Marks the connection as ended. Requests in flight fail, as do later ones. The reason of an
+    /// eviction remains, because later requests can be repeated.
     pub(crate) fn end(&self, failure: &Failure) {
         let mut state = self.state();
-        state.ended = Some(failure.clone());
+        if !matches!(state.ended, Some(Failure::Evicted(_))) {
+            state.ended = Some(failure.clone());
+        }
         for (_, pending) in std::mem::take(&mut state.pending) {
             pending.replies.send_needed(UpstreamReply::Failed(failure.clone()));
         }
@@ -360,6 +377,10 @@ impl PendingRequest {
 }
 
 impl TableState {
+    fn idle_since(&self) -> Option<Instant> {
+        self.used.filter(|_| self.pending.is_empty())
+    }
+
     /// Returns the gateway's id of the request in flight to which an answer with the id `id`
     /// belongs. `None` if there is none.
     fn find(&self, id: &RequestId) -> Option<u64> {
@@ -518,6 +539,22 @@ mod tests {
             assert_eq!(requests.deliver(log.to_vec(), None), expected);
             assert_eq!(requests.deliver(log.to_vec(), Some(1)), Delivery::Done);
         }
+    }
+
+    #[test]
+    fn evicted_connection_refuses_requests() {
+        let requests = RequestTable::new("x", 10, false);
+        let begin = || requests.begin(br#"{"id":1,"method":"tools/list"}"#);
+        assert!(!requests.evict(Duration::ZERO), "no request has begun yet");
+        let started = begin().unwrap();
+        assert!(!requests.evict(Duration::ZERO), "a request is in flight");
+        requests.forget(started.id);
+        assert!(!requests.evict(Duration::from_secs(60)), "the process was just used");
+        assert!(requests.evict(Duration::ZERO) && requests.has_ended());
+        // The end of the process does not hide that the request can be repeated.
+        requests.end(&Failure::Unavailable("ended".into()));
+        assert!(matches!(begin().unwrap_err(), Failure::Evicted(_)));
+        assert!(!requests.evict(Duration::ZERO));
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(super) type Fetching = AbortOnDropHandle<Result<Arc<UpstreamList>, Failure>>
 impl Lists {
     /// Returns the list of the upstream at index `server`. Waits only briefly if the upstream is
     /// slow (see [`Self::is_slow`]), or if its last list is known and no change of it was
-    /// announced. Then returns the last list, or a failure if there is none.
+    /// announced. Then returns the last list, although it may have changed, or a failure if there
+    /// is none. So it does if the gateway has no process for the upstream now.
     pub(super) async fn fetch_one(
         self: &Arc<Self>,
         origin: &Origin<'_>,
@@ -66,7 +67,8 @@ impl Lists {
                 lock(&self.slow_servers).remove(&server);
                 match fetched.unwrap_or_else(|error| Err(ended(&error))) {
                     // The upstream is not at fault, so its last list still holds.
-                    Err(failure @ Failure::NoCapacity(_)) => {
+                    Err(failure) if failure.is_of_capacity() => {
+                        let known = self.connections.known.last_list(client, server, kind);
                         let again = self.start_fetch(client.clone(), server, kind, meta);
                         self.announce_later(client, server, kind, known.clone(), again);
                         known.ok_or(failure)
@@ -79,10 +81,11 @@ impl Lists {
                     lock(&self.slow).put(key, Instant::now());
                     lock(&self.slow_servers).insert(server, Instant::now());
                 }
-                self.announce_later(client, server, kind, known.clone(), fetching);
+                let last = self.connections.known.last_list(client, server, kind);
+                self.announce_later(client, server, kind, last.clone(), fetching);
                 let seconds = UNKNOWN_TIMEOUT.as_secs();
                 let reason = format!("no answer within {seconds} s");
-                known.ok_or(Failure::Timeout(reason))
+                last.ok_or(Failure::Timeout(reason))
             }
         }
     }
@@ -204,7 +207,7 @@ impl Lists {
                 Ok(list) => return Some(list),
                 Err(failure) => failure,
             };
-            if matches!(failure, Failure::NoCapacity(_)) {
+            if failure.is_of_capacity() {
                 info!("cannot list {} yet: {failure}", kind.member);
             } else {
                 debug!("cannot list {} yet: {failure}", kind.member);
@@ -233,4 +236,33 @@ pub(super) fn refetch_key(client: &Client, server: usize, kind: &ListKind) -> Re
 /// Returns the failure of a list request whose task ended early.
 pub(super) fn ended(error: &JoinError) -> Failure {
     Failure::Unavailable(format!("the list request ended: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregator::client::MAX_WAITING_BYTES;
+    use crate::aggregator::list_kinds::TOOLS;
+    use crate::aggregator::test_kit::{aggregator, client, upstream};
+    use crate::byte_channel::byte_channel;
+    use crate::config::Isolation;
+
+    const FORWARD: &str = context_guard_test_stub::FORWARD;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn changed_list_is_served_while_there_is_no_process() {
+        let upstreams = ["a", "b"].map(|name| upstream(name, "tool", Isolation::Principal));
+        let (aggregator, processes) = aggregator(upstreams.to_vec(), 0, FORWARD);
+        let (lists, client) = (&aggregator.lists, client("ann"));
+        let known = &aggregator.connections.known;
+        known.learn_list(&client, 0, &TOOLS, &UpstreamList::named("old"));
+        known.forget(0, TOOLS.changed, true);
+        // The request does not wait for long.
+        lock(&lists.slow_servers).insert(0, Instant::now());
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
+        let origin = Origin::new(&client, &out);
+        let listed = lists.fetch_one(&origin, 0, &TOOLS, None).await;
+        assert_eq!(listed.unwrap(), UpstreamList::named("old"));
+        processes.end().await;
+    }
 }
