@@ -49,11 +49,11 @@ impl Lists {
         meta: Option<&RawValue>,
     ) -> Result<Arc<UpstreamList>, Failure> {
         let client = origin.client;
-        let known = self.connections.known.list(client, server, kind);
         let was_announced = self.pop_announced(client, server, kind);
         if let Some(list) = self.fresh_list(origin, server, kind, meta).await {
             return Ok(list);
         }
+        let known = self.known_list(client, server, kind).await;
         let key = refetch_key(client, server, kind);
         let wait = match &known {
             Some(_) if !was_announced => KNOWN_TIMEOUT,
@@ -88,6 +88,24 @@ impl Lists {
                 last.ok_or(Failure::Timeout(reason))
             }
         }
+    }
+
+    /// Returns the last list of an upstream for a client, unless a change of it was announced.
+    async fn known_list(
+        &self,
+        client: &Client,
+        server: usize,
+        kind: &ListKind,
+    ) -> Option<Arc<UpstreamList>> {
+        let known = &self.connections.known;
+        let is_common =
+            self.connections.servers.get(server).is_some_and(|server| server.is_common());
+        // The process of another session announced the change. That of this session has not
+        // started, and begins with the list of a new process.
+        if !is_common && self.connections.get_open(client, server).await.is_none() {
+            return known.last_list(client, server, kind);
+        }
+        known.list(client, server, kind)
     }
 
     /// Returns true if a request for this list timed out within the last [`SLOW_FOR`]. A timeout of
@@ -251,7 +269,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn changed_list_is_served_while_there_is_no_process() {
-        let upstreams = ["a", "b"].map(|name| upstream(name, "tool", Isolation::Principal));
+        let upstreams = ["a", "b"].map(|name| upstream(name, "tool", Isolation::Shared));
         let (aggregator, processes) = aggregator(upstreams.to_vec(), 0, FORWARD);
         let (lists, client) = (&aggregator.lists, client("ann"));
         let known = &aggregator.connections.known;
@@ -263,6 +281,22 @@ mod tests {
         let origin = Origin::new(&client, &out);
         let listed = lists.fetch_one(&origin, 0, &TOOLS, None).await;
         assert_eq!(listed.unwrap(), UpstreamList::named("old"));
+        processes.end().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn change_in_another_session_does_not_delay_the_first_list() {
+        let upstreams = ["a", "b"].map(|name| upstream(name, "tool", Isolation::Session));
+        let (aggregator, processes) = aggregator(upstreams.to_vec(), 0, FORWARD);
+        let (lists, client) = (&aggregator.lists, client("ann"));
+        let known = &aggregator.connections.known;
+        known.learn_list(&client, 0, &TOOLS, &UpstreamList::named("last"));
+        known.forget(0, TOOLS.changed, false);
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
+        let listed = lists.fetch_one(&Origin::new(&client, &out), 0, &TOOLS, None).await;
+        assert_eq!(listed.unwrap(), UpstreamList::named("last"));
+        // It did not wait for as long as for an unknown list.
+        assert!(lock(&lists.slow_servers).is_empty());
         processes.end().await;
     }
 }
