@@ -40,6 +40,7 @@ mod sessions;
 mod sse_connections;
 mod stateful_requests;
 mod stateless;
+mod stored_lists;
 mod subscription_filter;
 mod subscriptions;
 #[cfg(test)]
@@ -50,7 +51,8 @@ mod usage;
 mod withheld;
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -72,6 +74,7 @@ use self::router::Router;
 use self::sessions::Sessions;
 pub(crate) use self::sessions::random_id;
 use self::sse_connections::SseConnections;
+use self::stored_lists::ListFile;
 use self::subscriptions::Subscriptions;
 use super::upstream::server::UpstreamServer;
 use crate::code::Sandbox;
@@ -94,6 +97,8 @@ pub(crate) struct Aggregator {
     router: Arc<Router>,
     connections: Arc<Connections>,
     lists: Arc<Lists>,
+    /// The file with the last lists. Unset if they are not stored.
+    list_file: OnceLock<ListFile>,
     catalogues: Catalogues,
     definitions: Arc<Definitions>,
     programs: Programs,
@@ -143,6 +148,7 @@ impl Aggregator {
             sse_connections: SseConnections::new(&config.limits),
             sessions: Sessions::new(&config.limits, max_idle, Arc::clone(&recorder), tag.clone()),
             lists: Arc::new(Lists::new(&forwarder, &definitions, config.list_page, max_sessions)),
+            list_file: OnceLock::new(),
             definitions,
             programs,
             catalogues: Catalogues::new(&recorder, names),
@@ -180,6 +186,38 @@ impl Aggregator {
             self.lists.warm(server).await;
         });
         join_all(warming).await;
+        self.store_lists().await;
+    }
+
+    /// Reads the lists in `file`, which an earlier run stored, and stores the last lists there from
+    /// now on. Does nothing for a single upstream whose lists pass unchanged. A second call has no
+    /// effect.
+    pub(crate) fn restore_lists(&self, file: PathBuf) {
+        if !self.forwarder.is_transparent {
+            let file = self.list_file.get_or_init(|| ListFile::new(file, self.guard_identity()));
+            file.read(self.servers(), &self.connections.known);
+        }
+    }
+
+    /// Stores the last lists, if they have changed.
+    pub(crate) async fn store_lists(self: &Arc<Self>) {
+        if self.list_file.get().is_none() || !self.connections.known.take_common_change() {
+            return;
+        }
+        let aggregator = Arc::clone(self);
+        let writing = tokio::task::spawn_blocking(move || {
+            if let Some(file) = aggregator.list_file.get() {
+                let known = &aggregator.connections.known;
+                file.write(&aggregator.guard_identity(), aggregator.servers(), known);
+            }
+        });
+        let _ = writing.await;
+    }
+
+    /// Returns the digests of the active component and policy, on which stored lists depend.
+    fn guard_identity(&self) -> String {
+        let active = self.filter.revisions().active();
+        format!("{} {}", active.origin.component, active.origin.policy)
     }
 
     /// Ends the session with this id, cancels its requests and closes its connections.
@@ -201,6 +239,7 @@ impl Aggregator {
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }
+            self.store_lists().await;
             self.connections.end_idle(self.max_idle, |id| self.sessions.contains(id));
             self.forwarder.input_requests.expire(self.max_idle);
         }

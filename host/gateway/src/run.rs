@@ -174,6 +174,7 @@ impl Gateway {
         self.processes.end().await;
         // The admin endpoint outlives the front, so that operators can observe the drain.
         self.stopped.cancel();
+        self.aggregator.store_lists().await;
         self.flush_history().await;
         drop(background);
         key_refresh.abort();

@@ -102,6 +102,7 @@ impl Gateway {
         self.closing.cancel();
         self.processes.end().await;
         self.stopped.cancel();
+        self.aggregator.store_lists().await;
         self.flush_history().await;
         drop(background);
         ended.map_err(Error::Io)

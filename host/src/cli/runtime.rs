@@ -123,9 +123,20 @@ pub(crate) fn sandbox(config: &Config, revisions: &Revisions) -> Result<Option<A
 /// Opens the record of rollbacks for this gateway file, in a folder next to the cache of compiled
 /// components. Returns `None` if there is no folder for it.
 fn rollback_record(gateway_file: &Path) -> Option<RolledBack> {
-    let name = digest(std::path::absolute(gateway_file).ok()?.as_os_str().as_encoded_bytes());
     let folder = compiled_folder()?.parent()?.join("rollbacks");
-    Some(RolledBack::open(folder.join(format!("{}.json", name.get(..16)?))))
+    Some(RolledBack::open(folder.join(record_name(gateway_file)?)))
+}
+
+/// Returns the file with the last lists of the upstreams of this gateway file, in the user's state
+/// folder. `None` if there is no folder for it.
+pub(crate) fn list_file(gateway_file: &Path) -> Option<PathBuf> {
+    Some(config::state_folder().ok()?.join("lists").join(record_name(gateway_file)?))
+}
+
+/// Returns the name of a file with records about this gateway file.
+fn record_name(gateway_file: &Path) -> Option<String> {
+    let name = digest(std::path::absolute(gateway_file).ok()?.as_os_str().as_encoded_bytes());
+    Some(format!("{}.json", name.get(..16)?))
 }
 
 fn located(error: Error, policy: &Source) -> Error {

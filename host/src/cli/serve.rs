@@ -159,6 +159,8 @@ pub(super) struct GatewayParts {
     clock: Arc<dyn Clock>,
     /// The gateway, which receives changed alerts of its file. Unset until it runs.
     running: Arc<OnceLock<Weak<Gateway>>>,
+    /// The file with the last lists of the upstreams. `None` if there is no folder for it.
+    list_file: Option<PathBuf>,
     /// Deploys newer bundles. `None` if the gateway file configures no bundle.
     follower: Option<BundleFollower>,
 }
@@ -173,6 +175,7 @@ impl GatewayParts {
             follower.read_first()?;
             files.bundle = Some(follower.current());
         }
+        let list_file = files.config.as_deref().and_then(runtime::list_file);
         let layout = files.layout_of(&config)?;
         let keys = layout.keys()?;
         if store.may_block() && keys.is_none() {
@@ -239,7 +242,17 @@ impl GatewayParts {
             }
             files.layout_of(&config)
         }));
-        Ok(Self { config, filter, sampler, revisions, sources, clock, running, follower })
+        Ok(Self {
+            config,
+            filter,
+            sampler,
+            revisions,
+            sources,
+            clock,
+            running,
+            list_file,
+            follower,
+        })
     }
 
     /// Builds the gateway. Watches its files for changes, unless `watch` is false in the gateway
@@ -254,6 +267,10 @@ impl GatewayParts {
         let gateway = match std::env::current_exe() {
             Ok(program) => gateway.with_sandbox_launcher(program),
             Err(_) => gateway,
+        };
+        let gateway = match self.list_file {
+            Some(file) => gateway.with_list_file(file),
+            None => gateway,
         };
         if let Some(sampler) = &self.sampler {
             gateway.record_samples(sampler);

@@ -310,6 +310,10 @@ impl Gateway {
 
     fn launch(folder: PathBuf, mut command: Command) -> Result<Self> {
         command.args(["-v", "serve", "--config"]).arg(folder.join("gateway.json"));
+        // The gateway stores lists of upstreams there.
+        if command.get_envs().all(|(name, _)| name != "XDG_STATE_HOME") {
+            command.env("XDG_STATE_HOME", folder.join("state"));
+        }
         let process = Process::start(command, false, "telemetry at http")?;
         let printed = process.output();
         let after = |mark: &str| {

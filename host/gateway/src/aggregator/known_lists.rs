@@ -2,6 +2,7 @@
 //! upstream is slow.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
@@ -38,12 +39,21 @@ struct RememberedLists {
     bytes: usize,
 }
 
+/// The lists and the description of an upstream that the gateway itself read.
+pub(super) struct CommonLists {
+    pub(super) info: Option<ServerInfo>,
+    pub(super) lists: Vec<(&'static ListKind, Arc<UpstreamList>)>,
+}
+
 /// Caches the last list of each kind and the description of each upstream for each audience. An
 /// audience without an entry uses those that the gateway itself read at its start, without
 /// credentials.
 pub(super) struct KnownLists {
     lists: Mutex<RememberedLists>,
     infos: Mutex<LruCache<Audience, ServerInfo>>,
+    /// True if a list that the gateway itself read has changed since the last
+    /// [`Self::take_common_change`].
+    has_common_change: AtomicBool,
     /// Sends the lists that changed after stateless clients received older ones: the audience, and
     /// the method of the notification.
     pub(super) changes: broadcast::Sender<(Audience, &'static str)>,
@@ -57,6 +67,7 @@ impl KnownLists {
         Self {
             lists: Mutex::new(lists),
             infos: Mutex::new(LruCache::new(MAX_INFOS)),
+            has_common_change: AtomicBool::new(false),
             changes: broadcast::Sender::new(MAX_CHANGES),
             fresh: FreshLists::new(),
         }
@@ -96,8 +107,42 @@ impl KnownLists {
         // No notification tells that a list of this kind has changed.
         if !kind.changed.is_empty() {
             let key = (Audience::of_client(client, server), kind.method);
-            lock(&self.lists).put(key, Arc::clone(list));
+            let is_common = client.principal == Client::gateway().principal;
+            let mut lists = lock(&self.lists);
+            if is_common && lists.entries.peek(&key).is_none_or(|last| last.list != *list) {
+                self.has_common_change.store(true, Ordering::Relaxed);
+            }
+            lists.put(key, Arc::clone(list));
         }
+    }
+
+    /// Returns the last lists and the description of an upstream that the gateway itself read.
+    pub(super) fn common(&self, server: usize) -> CommonLists {
+        let audience = Audience::of_client(&Client::gateway(), server);
+        let info = lock(&self.infos).peek(&audience).cloned();
+        let lists = lock(&self.lists);
+        let list = |kind: &'static ListKind| {
+            let found = lists.entries.peek(&(audience.clone(), kind.method))?;
+            Some((kind, Arc::clone(&found.list)))
+        };
+        CommonLists { info, lists: LIST_KINDS.iter().filter_map(list).collect() }
+    }
+
+    /// Caches lists and a description that the gateway read before its last restart.
+    pub(super) fn learn_common(&self, server: usize, common: CommonLists) {
+        let audience = Audience::of_client(&Client::gateway(), server);
+        if let Some(info) = &common.info {
+            self.learn_info(audience.clone(), info);
+        }
+        let mut lists = lock(&self.lists);
+        for (kind, list) in common.lists {
+            lists.put((audience.clone(), kind.method), list);
+        }
+    }
+
+    /// Returns true, once, after a list that the gateway itself read has changed.
+    pub(super) fn take_common_change(&self) -> bool {
+        self.has_common_change.swap(false, Ordering::Relaxed)
     }
 
     /// Marks the lists of an upstream that its notification `changed` reports as changed.

@@ -431,7 +431,7 @@ fn list_request(kind: &ListKind, cursor: Option<&str>, meta: Option<&RawValue>) 
     format!(r#"{{"jsonrpc":"2.0","id":0,"method":"{method}","params":{params}}}"#).into_bytes()
 }
 
-fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
+pub(super) fn entry_key(entry: &RawValue, kind: &ListKind) -> String {
     member(entry.get(), kind.key)
         .and_then(|key| serde_json::from_str(key.get()).ok())
         .unwrap_or_default()

@@ -31,7 +31,8 @@ pub(crate) struct ServerInfo {
 }
 
 impl ServerInfo {
-    fn parse(result: &str) -> Self {
+    /// Parses the result of a handshake.
+    pub(crate) fn parse(result: &str) -> Self {
         let parsed: Value = serde_json::from_str(result).unwrap_or_default();
         Self {
             capabilities: parsed.get("capabilities").cloned().unwrap_or_default(),
