@@ -134,21 +134,27 @@ fn long_calls_leave_a_processor_to_others() -> Result<()> {
     let services =
         HostServices { store: Arc::new(InspectableStore::default()), clock: Arc::new(SystemClock) };
     let settings = Settings { policy: Vec::new(), keys: Vec::new() };
-    let began = Instant::now();
-    let ended = std::thread::scope(|scope| {
-        let call = |number: usize| {
-            let cx = CallContext { principal: format!("caller {}", number % 2), ..context() };
-            let (component, services, settings) = (&component, &services, &settings);
-            scope.spawn(move || component.on_response(services, settings, &cx, &[1], &list(20)))
-        };
-        let threads: Vec<_> = (0..calls).map(call).collect();
-        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-    });
-    let elapsed = began.elapsed();
-    for call in ended {
-        ensure!(matches!(call, Ok(Err(engine::Error::Deadline))), "{call:?}");
-    }
-    ensure!(elapsed >= deadline * 2, "{calls} endless calls ran at once and took {elapsed:?}");
+    // Runs endless calls at once. Returns the time until all were stopped.
+    let run = |calls: usize| -> Result<Duration> {
+        let began = Instant::now();
+        let ended = std::thread::scope(|scope| {
+            let call = |number: usize| {
+                let cx = CallContext { principal: format!("caller {}", number % 2), ..context() };
+                let (component, services, settings) = (&component, &services, &settings);
+                scope.spawn(move || component.on_response(services, settings, &cx, &[1], &list(20)))
+            };
+            let threads: Vec<_> = (0..calls).map(call).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        for call in ended {
+            ensure!(matches!(call, Ok(Err(engine::Error::Deadline))), "{call:?}");
+        }
+        Ok(began.elapsed())
+    };
+    // The shortest of several runs is that of a call which the machine did not delay.
+    let alone = [run(1)?, run(1)?, run(1)?].into_iter().min().unwrap_or_default();
+    let together = run(calls)?;
+    ensure!(together > alone * 3 / 2, "{calls} calls ran at once: {alone:?}, {together:?}");
     Ok(())
 }
 
