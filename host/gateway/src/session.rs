@@ -13,7 +13,7 @@ use context_guard_protocol::batch::{Body, join_batch};
 use context_guard_protocol::{Envelope, PendingRequests, RequestId};
 use serde_json::value::RawValue;
 
-use self::requests::refuse_ambiguous;
+use self::requests::{refuse_ambiguous, server_name};
 use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
@@ -420,8 +420,8 @@ impl Session {
         if let Some(recorder) = &self.recorder {
             match exchange.endpoint.as_str() {
                 "tools/list" => recorder.listed(&self.upstream, &message),
-                "initialize" if self.upstream.is_empty() => {
-                    if let Some(name) = text_at(&message, "/result/serverInfo/name") {
+                "initialize" | "server/discover" if self.upstream.is_empty() => {
+                    if let Some(name) = server_name(&message) {
                         recorder.name_upstream(&name);
                     }
                 }

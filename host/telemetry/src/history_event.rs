@@ -15,8 +15,8 @@ const READ_TOOL: &str = "context_guard_read";
 /// The tool that runs programs, which no upstream lists.
 const RUN_TOOL: &str = "context_guard_run";
 
-/// Returns the history event of an answer. `process_session` is the session of requests whose transport has no sessions. `None` for
-/// requests that are not calls, such as lists.
+/// Returns the history event of an answer. `process_session` is the session of requests whose
+/// transport has no sessions. `None` for requests that are not calls, such as lists.
 pub(super) fn event(
     tools: &KnownTools,
     answered: &AnswerEvent<'_>,

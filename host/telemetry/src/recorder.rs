@@ -554,7 +554,7 @@ mod tests {
         });
         assert_eq!(recorder.query(&RecordQuery::default())[0].upstream, "files-server");
         assert_eq!(sum(&recorder, "context_guard_oversized_total", "=\"files-server\""), 1);
-        assert!(!recorder.metrics.text().contains("upstream=\"\""));
+        assert!(!recorder.metrics.text().contains("{upstream=\"\""));
     }
 
     #[test]

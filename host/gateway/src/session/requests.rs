@@ -6,6 +6,7 @@ use context_guard_protocol::{Envelope, RequestId, request_fault};
 
 use super::{FromClient, Session};
 use crate::exchange::{Exchange, NextStep};
+use crate::message::text_at;
 use crate::reply;
 use crate::telemetry::Outcome;
 
@@ -17,6 +18,13 @@ pub(super) fn refuse_ambiguous(message: &[u8]) -> Option<Vec<u8>> {
     let id = Envelope::read(message).and_then(|envelope| envelope.id());
     let id = id.as_ref().map_or("null", RequestId::as_str);
     Some(reply::error(id, fault.code(), &fault.to_string()))
+}
+
+/// Returns the name that a server tells about itself, in its answer to `initialize` or
+/// `server/discover`.
+pub(super) fn server_name(answer: &[u8]) -> Option<String> {
+    const STATELESS: &str = "/result/_meta/io.modelcontextprotocol~1serverInfo/name";
+    text_at(answer, "/result/serverInfo/name").or_else(|| text_at(answer, STATELESS))
 }
 
 impl Session {
@@ -44,5 +52,20 @@ impl Session {
                 FromClient { upstream: Some(upstream), client: None }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_tells_its_name_in_both_modes() {
+        let stateful = br#"{"id":1,"result":{"serverInfo":{"name":"files"}}}"#;
+        assert_eq!(server_name(stateful).as_deref(), Some("files"));
+        let stateless =
+            br#"{"id":1,"result":{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"web"}}}}"#;
+        assert_eq!(server_name(stateless).as_deref(), Some("web"));
+        assert_eq!(server_name(br#"{"id":1,"result":{}}"#), None);
     }
 }
