@@ -2,6 +2,7 @@
 //! flight) at the end.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,14 @@ use super::tasks::AbortOnDrop;
 use crate::{Error, Result, admin, alerts, filter_store, fleet_front, probe};
 
 impl Gateway {
+    /// Reads the last lists of upstreams from `file`, which an earlier run wrote, and writes them
+    /// there. The gateway answers from them while the upstreams start.
+    #[must_use]
+    pub fn with_list_file(self: Arc<Self>, file: PathBuf) -> Arc<Self> {
+        self.aggregator.restore_lists(file);
+        self
+    }
+
     /// Starts the background tasks that requests in flight need. Dropping the result ends them.
     pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));

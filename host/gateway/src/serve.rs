@@ -251,14 +251,6 @@ impl Gateway {
         self
     }
 
-    /// Reads the last lists of upstreams from `file`, which an earlier run wrote, and writes them
-    /// there. The gateway answers from them while the upstreams start.
-    #[must_use]
-    pub fn with_list_file(self: Arc<Self>, file: PathBuf) -> Arc<Self> {
-        self.aggregator.restore_lists(file);
-        self
-    }
-
     /// Records in the history the estimates that the filter's sampler compared with exact counts.
     pub fn record_samples(&self, sampler: &Sampler) {
         let recorder = Arc::clone(&self.recorder);

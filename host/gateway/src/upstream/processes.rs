@@ -174,8 +174,8 @@ impl Processes {
                 Ok(place) => return Ok((place, permit)),
                 Err(reason) => reason,
             };
-            // Whoever waits for one of the two must not hold the other. Otherwise, a start without
-            // a place delays all others, and starts without a permit use up the places of calls.
+            // A start that waits for one of the two must not hold the other. Without a place, it
+            // would delay all other starts. Without a permit, it would use up the places of calls.
             drop(permit);
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + MAX_WAIT);
             if Instant::now() >= deadline || self.are_ending() {

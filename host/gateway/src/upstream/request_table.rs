@@ -1,9 +1,11 @@
 //! The requests in flight on one upstream connection. The gateway replaces their ids and progress
 //! tokens with its own, so that clients that share the connection do not collide.
 
+mod lifetime;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Failure;
 use crate::byte_channel::{ByteReceiver, ByteSender, MAX_ATTEMPTS, byte_channel};
@@ -181,27 +183,6 @@ impl RequestTable {
         state.unattributed.notified(next);
     }
 
-    /// Marks the connection as evicted if no request was in flight for `min_idle`. Returns true if
-    /// it did. A later request then fails with [`Failure::Evicted`] before it is sent, so that it
-    /// can be repeated on another connection.
-    pub(super) fn evict(&self, min_idle: Duration) -> bool {
-        let mut state = self.state();
-        let is_idle = state.idle_since().is_some_and(|since| since.elapsed() >= min_idle);
-        if !is_idle || state.ended.is_some() {
-            return false;
-        }
-        state.ended = Some(Failure::evicted(&self.upstream));
-        drop(state);
-        self.ended.cancel();
-        true
-    }
-
-    /// Returns the time since which no request is in flight. `None` while a request is in flight,
-    /// and before the first.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        self.state().idle_since()
-    }
-
     /// Returns true if the request with the gateway's id `id` is in flight.
     pub(crate) fn is_in_flight(&self, id: u64) -> bool {
         self.state().pending.contains_key(&id)
@@ -329,35 +310,6 @@ impl RequestTable {
             pending.replies.send_needed(UpstreamReply::Failed(failure));
         }
     }
-
-    /// Marks the connection as ended for later requests. Requests in flight may still be answered.
-    pub(crate) fn close(&self, failure: &Failure) {
-        self.state().ended.get_or_insert_with(|| failure.clone());
-        self.ended.cancel();
-    }
-
-    /// Marks the connection as ended. Requests in flight fail, as do later ones. The reason of an
-    /// eviction remains, because later requests can be repeated.
-    pub(crate) fn end(&self, failure: &Failure) {
-        let mut state = self.state();
-        if !matches!(state.ended, Some(Failure::Evicted(_))) {
-            state.ended = Some(failure.clone());
-        }
-        for (_, pending) in std::mem::take(&mut state.pending) {
-            pending.replies.send_needed(UpstreamReply::Failed(failure.clone()));
-        }
-        self.ended.cancel();
-    }
-
-    /// Returns true if the connection has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.state().ended.is_some()
-    }
-
-    /// Waits until the connection has ended.
-    pub(crate) async fn ended(&self) {
-        self.ended.cancelled().await;
-    }
 }
 
 impl PendingRequest {
@@ -377,10 +329,6 @@ impl PendingRequest {
 }
 
 impl TableState {
-    fn idle_since(&self) -> Option<Instant> {
-        self.used.filter(|_| self.pending.is_empty())
-    }
-
     /// Returns the gateway's id of the request in flight to which an answer with the id `id`
     /// belongs. `None` if there is none.
     fn find(&self, id: &RequestId) -> Option<u64> {
@@ -458,6 +406,8 @@ fn progress_token<'a>(head: &Head<'a>) -> Option<&'a RawValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn text(reply: Option<UpstreamReply>) -> String {
