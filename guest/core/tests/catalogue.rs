@@ -63,6 +63,16 @@ fn modes_are_settings() {
 }
 
 #[test]
+fn names_alone_make_a_tiered_list() {
+    // The host has reduced the definitions to names: their size remains that of the full list.
+    let mut reduced = host("");
+    reduced.definition_facts = json!({"fullBytes": 40_000});
+    assert_eq!(reduced.names()[..5], META);
+    reduced.definition_facts = json!({"fullBytes": 20_000});
+    assert_eq!(reduced.names()[0], "weather__get_forecast");
+}
+
+#[test]
 fn search_returns_signatures() {
     let mut host = host("");
     let text = host.text(META[0], json!({"queries": ["weather tomorrow in Paris"]}));

@@ -6,6 +6,8 @@
 
 mod audience;
 mod catalogue;
+mod catalogue_calls;
+mod catalogue_fallback;
 mod catalogue_list;
 mod catalogue_routes;
 mod client;
@@ -240,6 +242,9 @@ impl Aggregator {
                 self.end_session(&id);
             }
             self.store_lists().await;
+            if self.has_waiting_clients() {
+                tokio::spawn(Arc::clone(&self).retry_lists());
+            }
             self.connections.end_idle(self.max_idle, |id| self.sessions.contains(id));
             self.forwarder.input_requests.expire(self.max_idle);
         }

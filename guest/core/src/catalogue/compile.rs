@@ -11,6 +11,8 @@ use crate::policy::{CatalogueMode, CatalogueSettings};
 
 /// The size of the full list, in tokens, above which clients get a tiered list by default.
 const DEFAULT_THRESHOLD: u64 = 6_000;
+/// The average size of a token in definitions that the host has not sent.
+const BYTES_PER_TOKEN: u64 = 4;
 /// The category of the tools of an upstream without a name.
 const UNNAMED_CATEGORY: &str = "tools";
 /// The number of servers without a list from which on the full list has the tools to find others.
@@ -90,8 +92,12 @@ fn is_tiered(
             let client = list.client_profile.as_deref().unwrap_or(request.client_name);
             let defers = settings.is_deferring(client) && merged.tools.len() <= MAX_DEFERRED_TOOLS;
             let estimator = list.estimator;
-            let costs = merged.tools.iter().map(|tool| estimator.price(tool.definition.as_bytes()));
-            !defers && costs.sum::<u64>() > settings.threshold.unwrap_or(DEFAULT_THRESHOLD)
+            let price = |tool: &MergedTool<'_>| estimator.price(tool.definition.as_bytes());
+            let cost = match merged.full_bytes {
+                Some(bytes) => bytes / BYTES_PER_TOKEN,
+                None => merged.tools.iter().map(price).sum(),
+            };
+            !defers && cost > settings.threshold.unwrap_or(DEFAULT_THRESHOLD)
         }
     }
 }

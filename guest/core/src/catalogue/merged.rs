@@ -48,6 +48,9 @@ struct MergedFacts {
     /// The tools, as `server::tool`, whose current definitions the operator approved.
     #[serde(default)]
     approved: BTreeSet<String>,
+    /// The size of the definitions in bytes, if the host has reduced them to names.
+    #[serde(default)]
+    full_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +87,8 @@ pub(super) struct MergedList<'m> {
     pub(super) changed: BTreeSet<String>,
     /// The tools, as `server::tool`, whose current definitions the operator approved.
     pub(super) approved: BTreeSet<String>,
+    /// The size of the definitions in bytes, if the host has reduced them to names.
+    pub(super) full_bytes: Option<u64>,
 }
 
 /// The response of one upstream to `tools/list`.
@@ -136,6 +141,7 @@ impl<'m> MergedList<'m> {
             missing: 0,
             changed: BTreeSet::new(),
             approved: BTreeSet::new(),
+            full_bytes: None,
         };
         Some(Self::new(tools, facts, settings))
     }
@@ -166,6 +172,7 @@ impl<'m> MergedList<'m> {
             missing: facts.missing,
             changed: facts.changed,
             approved: facts.approved,
+            full_bytes: facts.full_bytes,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The tool catalogue. Sends the merged list of tools through the guard, and handles calls of the
-//! guard's tools that search, browse and call other tools.
+//! The tool catalogue. Sends the merged list of tools through the guard.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -7,23 +6,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use memchr::memmem;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::Aggregator;
+use super::catalogue_fallback::{CallerKey, ClientList, Fallbacks, GuardFailed};
 use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, parse_list};
 use super::client::{Client, Origin};
-use super::instructions::first_names;
 use super::lists::MergedTools;
 use super::usage::tool_usage;
 use super::withheld::Withheld;
-use crate::catalogue_tools::{redirected_call, selects_tools, version_of};
+use crate::catalogue_tools::version_of;
 use crate::exchange::{Exchange, NextStep};
 use crate::lock::lock;
-use crate::message::{Head, member, with_member};
+use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
-use crate::reply;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 
@@ -72,6 +69,7 @@ pub(super) struct Catalogues {
     pub(super) withheld: Mutex<LruCache<(String, u64), Arc<Withheld>>>,
     /// For each revision of the guard, true if its policy withholds definitions.
     pub(super) holds: Mutex<LruCache<u64, bool>>,
+    pub(super) fallbacks: Fallbacks,
     /// The globs of policies that match no tool, which were reported.
     unmatched: Mutex<LruCache<String, ()>>,
     usage: Mutex<UsageSnapshot>,
@@ -87,6 +85,7 @@ impl Catalogues {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
             withheld: Mutex::new(LruCache::new(MAX_WITHHELD)),
             holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
+            fallbacks: Fallbacks::new(),
             unmatched: Mutex::new(LruCache::new(MAX_UNMATCHED)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
             recorder: Arc::clone(recorder),
@@ -160,7 +159,7 @@ impl Catalogues {
     }
 
     /// Returns true if policy hides the tool with the client-visible name `name`.
-    fn is_hidden(&self, revision: u64, name: &str) -> bool {
+    pub(super) fn is_hidden(&self, revision: u64, name: &str) -> bool {
         let lists = lock(&self.lists);
         let mut current = lists.iter().filter(|(key, _)| key.revision == revision);
         current.any(|(_, list)| list.hidden.contains(name))
@@ -169,11 +168,11 @@ impl Catalogues {
 
 impl Aggregator {
     /// Answers `tools/list` with the list that the guard makes, or with the merged list if the
-    /// guard makes none.
+    /// guard makes none. If the guard fails, with [`Self::fallback_list`].
     pub(super) async fn list_tools(&self, origin: &Origin<'_>, head: &Head<'_>) -> Vec<u8> {
         let merged = self.lists.merged_tools(origin, head.parameters().meta).await;
-        let list = self.catalogue_list(origin, head.raw_id(), &merged).await;
-        if let Some(list) = &list {
+        let list = self.client_list(origin, head.raw_id(), &merged).await;
+        if let ClientList { list: Some(list), fallback: None } = &list {
             self.definitions.report_suspicious(&list.suspicious);
             if merged.unlisted.is_empty() {
                 self.catalogues.report_unmatched(list);
@@ -181,23 +180,43 @@ impl Aggregator {
         }
         let expires = self.catalogues.until_update();
         let programs = self.programs.tool();
-        self.lists.tools_page(origin, head, &merged, list.as_deref(), expires, programs)
+        self.lists.tools_page(origin, head, &merged, &list, expires, programs)
     }
 
-    async fn catalogue_list(
+    async fn client_list(&self, origin: &Origin<'_>, id: &str, merged: &MergedTools) -> ClientList {
+        let caller = self.caller_key(origin.client, self.revision_of(origin));
+        match self.shaped_list(origin, id, merged).await {
+            Ok(list) => {
+                if let Some(list) = &list {
+                    self.catalogues.fallbacks.succeeded(caller, list);
+                }
+                ClientList { list, fallback: None }
+            }
+            Err(GuardFailed) => self.fallback_list(origin, id, merged, &caller).await,
+        }
+    }
+
+    /// Returns the list that the guard makes of the merged list, from the cache if it is there.
+    /// `None` if the guard makes none.
+    pub(super) async fn shaped_list(
         &self,
         origin: &Origin<'_>,
         id: &str,
         merged: &MergedTools,
-    ) -> Option<Arc<CatalogueList>> {
+    ) -> Result<Option<Arc<CatalogueList>>, GuardFailed> {
         let exchange = self.catalogue_exchange(origin, &list_request(id), merged);
         let key = self.list_key(origin.client, &exchange);
         if let Some(list) = lock(&self.catalogues.lists).get(&key).cloned() {
-            return Some(list);
+            return Ok(Some(list));
         }
-        let (key, list) = self.guarded_list(origin, id, merged).await?;
+        if self.catalogues.fallbacks.has_failed(&key) {
+            return Err(GuardFailed);
+        }
+        let Some((key, list)) = self.guarded_list(origin, id, merged).await? else {
+            return Ok(None);
+        };
         lock(&self.catalogues.lists).put(key, Arc::clone(&list));
-        Some(list)
+        Ok(Some(list))
     }
 
     /// Returns the list that the guard makes of the merged list, with its key in the cache. `None`
@@ -207,7 +226,7 @@ impl Aggregator {
         origin: &Origin<'_>,
         id: &str,
         merged: &MergedTools,
-    ) -> Option<(ListKey, Arc<CatalogueList>)> {
+    ) -> Result<Option<(ListKey, Arc<CatalogueList>)>, GuardFailed> {
         let request = list_request(id);
         let mut exchange = self.catalogue_exchange(origin, &request, merged);
         let key = self.list_key(origin.client, &exchange);
@@ -219,11 +238,11 @@ impl Aggregator {
         );
         match next.await {
             NextStep::Forward(None) => {}
-            NextStep::Forward(Some(_)) | NextStep::Answer(..) => return None,
+            NextStep::Forward(Some(_)) | NextStep::Answer(..) => return Ok(None),
         }
         let shaped = self.compile(origin, &exchange, id, merged).await?;
-        let list = self.catalogues.learn(key.revision, &shaped)?;
-        Some((key, list))
+        let list = shaped.and_then(|shaped| self.catalogues.learn(key.revision, &shaped));
+        Ok(list.map(|list| (key, list)))
     }
 
     /// Sends the merged list through the guard. Returns the guard's response, or `None` if the
@@ -234,7 +253,7 @@ impl Aggregator {
         exchange: &Exchange,
         id: &str,
         merged: &MergedTools,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Option<Vec<u8>>, GuardFailed> {
         let message = self.lists.merged_message(id, merged, &self.catalogues.usage());
         let guarded = run_blocking(
             &self.filter,
@@ -242,7 +261,12 @@ impl Aggregator {
             GuardInput::Response(&message),
             || exchange.on_response(&self.filter, &message),
         );
-        guarded.await.shaped
+        let guarded = guarded.await;
+        if guarded.outcome == Outcome::Fault {
+            self.catalogues.fallbacks.failed(self.list_key(origin.client, exchange));
+            return Err(GuardFailed);
+        }
+        Ok(guarded.shaped)
     }
 
     pub(super) fn catalogue_exchange(
@@ -256,13 +280,19 @@ impl Aggregator {
         exchange
     }
 
-    fn list_key(&self, client: &Client, exchange: &Exchange) -> ListKey {
+    /// Returns the key of the list that the guard makes in this exchange.
+    pub(super) fn list_key(&self, client: &Client, exchange: &Exchange) -> ListKey {
+        let revision = self.filter.revisions().choose(&exchange.context).number;
+        let (_, client, revision) = self.caller_key(client, revision);
+        let version = exchange.context.catalog_version.clone().unwrap_or_default();
+        ListKey { version, revision, client }
+    }
+
+    /// Returns the key of the last list of a client under a revision of the guard.
+    pub(super) fn caller_key(&self, client: &Client, revision: u64) -> CallerKey {
         let is_stateful = client.mode == ProtocolMode::Stateful;
-        ListKey {
-            version: exchange.context.catalog_version.clone().unwrap_or_default(),
-            revision: self.filter.revisions().choose(&exchange.context).number,
-            client: is_stateful.then(|| client.name().unwrap_or_default()),
-        }
+        let name = is_stateful.then(|| client.name().unwrap_or_default());
+        (Arc::clone(&client.scope), name, revision)
     }
 
     /// Returns the definitions that upstreams changed, those that are suspicious and those that
@@ -293,123 +323,8 @@ impl Aggregator {
         let exchange = self.forwarder.begin(origin, None, &[]);
         self.filter.revisions().choose(&exchange.context).number
     }
-
-    /// Answers a call of one of the guard's catalogue tools, of a hidden tool, or of a tool that no
-    /// upstream is known to have.
-    pub(super) async fn call_catalogue(
-        &self,
-        origin: &Origin<'_>,
-        head: &Head<'_>,
-        request: &[u8],
-    ) -> Vec<u8> {
-        let merged = self.lists.known_tools(origin).await;
-        if merged.lists.is_empty() {
-            let text = "tools are not listed yet: retry in 2 s";
-            let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
-            return reply::result(head.raw_id(), &result.to_string());
-        }
-        let mut exchange = self.catalogue_exchange(origin, request, &merged);
-        let next =
-            run_blocking(&self.filter, &origin.client.caller, GuardInput::Request(request), || {
-                exchange.on_request_uncached(&self.filter, request)
-            });
-        let answer = match next.await {
-            NextStep::Answer(answer, decision) => {
-                let answer = with_unlisted(head, answer, &merged.unlisted);
-                exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
-                return answer;
-            }
-            NextStep::Forward(Some(call)) => return self.redirected(origin, &call).await,
-            // The guard has no stored catalogue of this version.
-            NextStep::Forward(None) => {
-                self.compile(origin, &exchange, head.raw_id(), &merged).await
-            }
-        };
-        let Some(answer) = answer else {
-            let reason = "The catalogue of tools is not available now. Repeat the call, or call a tool by its name.";
-            return reply::failure(request, reply::UPSTREAM_UNAVAILABLE, reason);
-        };
-        if let Some(call) = redirected_call(&answer, head.raw_id()) {
-            return self.redirected(origin, &call).await;
-        }
-        let answer = with_unlisted(head, answer, &merged.unlisted);
-        exchange.record(&self.recorder, None, answer.len(), Outcome::Passed);
-        answer
-    }
-
-    /// Makes the tool call that the guard returned, as if the client had made it.
-    async fn redirected(&self, origin: &Origin<'_>, call: &[u8]) -> Vec<u8> {
-        match Head::read(call) {
-            Some(head) => Box::pin(self.call_upstream_tool(origin, &head, call)).await,
-            None => reply::error("null", reply::PARSE_ERROR, "This is not JSON."),
-        }
-    }
-}
-
-/// Adds the names of the upstreams whose tools are unknown to the answer to `call`, a call of a
-/// catalogue tool, if a tool may be missing for that reason. Errors of the protocol remain
-/// unchanged.
-fn with_unlisted(call: &Head<'_>, answer: Vec<u8>, unlisted: &[String]) -> Vec<u8> {
-    let name = call.parameters().name.unwrap_or_default();
-    if unlisted.is_empty() || !(selects_tools(&name) || is_unknown_tool(&answer)) {
-        return answer;
-    }
-    let named = first_names(unlisted);
-    let note = format!(
-        "Not searched, because they have not listed their tools yet: {named}. Repeat the call later."
-    );
-    let block = json!({"type": "text", "text": note}).to_string();
-    let edited = std::str::from_utf8(&answer).ok().and_then(|text| {
-        let result = member(text, "result")?.get();
-        let content = member(result, "content")?.get().trim_end().strip_suffix(']')?;
-        let separator = if content.trim_end().ends_with('[') { "" } else { "," };
-        let content = format!("{content}{separator}{block}]");
-        let result = with_member(result, "content", Some(&content));
-        Some(with_member(text, "result", Some(&result)).into_bytes())
-    });
-    edited.unwrap_or(answer)
-}
-
-/// Returns true if the guard's answer says that a tool is unknown.
-fn is_unknown_tool(answer: &[u8]) -> bool {
-    memmem::find(answer, br#"no tool \""#).is_some()
 }
 
 fn list_request(id: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{}}}}"#).into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unlisted_upstreams_are_named() {
-        let names: Vec<String> = (0..25).map(|at| format!("s{at}")).collect();
-        let found =
-            br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}],"x":1}}"#;
-        let call = |name: &str| json!({"id": 1, "params": {"name": name}}).to_string();
-        let (search, describe) =
-            (call("context_guard_search_tools_2"), call("context_guard_describe_tools"));
-        let search = Head::read(search.as_bytes()).unwrap();
-        let describe = Head::read(describe.as_bytes()).unwrap();
-        let answer = with_unlisted(&search, found.to_vec(), &names);
-        let answer: Value = serde_json::from_slice(&answer).unwrap();
-        let content = answer["result"]["content"].as_array().unwrap();
-        assert!(content.len() == 2 && content[0]["text"] == "a" && answer["result"]["x"] == 1);
-        let note = content[1]["text"].as_str().unwrap();
-        assert!(note.contains("s0, s1, ") && note.contains("s19 and 5 more."), "{note}");
-        assert_eq!(with_unlisted(&search, found.to_vec(), &[]), found);
-        // A definition is complete, but an unknown tool may be one of theirs.
-        assert_eq!(with_unlisted(&describe, found.to_vec(), &names), found);
-        let unknown = br#"{"id":1,"result":{"content":[{"type":"text","text":"no tool \"a\""}]}}"#;
-        let answer = with_unlisted(&describe, unknown.to_vec(), &names);
-        assert!(String::from_utf8(answer).unwrap().contains("s19 and 5 more."));
-        let error = br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}"#;
-        assert_eq!(with_unlisted(&search, error.to_vec(), &names), error);
-        let empty = br#"{"id":1,"result":{"content":[ ]}}"#;
-        let answer: Value =
-            serde_json::from_slice(&with_unlisted(&search, empty.to_vec(), &names)).unwrap();
-        assert_eq!(answer["result"]["content"].as_array().unwrap().len(), 1);
-    }
 }

@@ -15,6 +15,7 @@ use crate::message::{Head, member, with_member};
 pub(super) const DEFAULT_RECOMPUTE: Duration = Duration::from_secs(86_400);
 
 /// The list of tools that clients get.
+#[derive(Clone, Default)]
 pub(super) struct CatalogueList {
     pub(super) entries: Vec<ListEntry>,
     /// The definition of the guard's own tool, as raw JSON. Clients receive it last on the first

@@ -109,7 +109,9 @@ impl Aggregator {
                 exchange.record(&self.recorder, Some(&decision), answer.len(), Outcome::Passed);
                 Some(answer)
             }
-            NextStep::Forward(None) => self.compile(origin, &exchange, "1", merged).await,
+            NextStep::Forward(None) => {
+                self.compile(origin, &exchange, "1", merged).await.ok().flatten()
+            }
             NextStep::Forward(Some(_)) => None,
         };
         match answer.as_deref().and_then(route_response) {

@@ -66,6 +66,7 @@ struct Baselines {
 }
 
 /// A suspicious text that the guard found in a definition.
+#[derive(Clone)]
 pub(super) struct SuspiciousText {
     /// The tool as `server::tool`.
     pub(super) tool: String,

@@ -12,7 +12,7 @@ use context_guard_protocol::answer::quote;
 use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
@@ -45,7 +45,7 @@ mod tools;
 use self::fresh::list_source;
 use self::inner_guards::{GUARD_PAUSE, InnerGuard};
 use self::late::{Fetching, RefetchKey};
-use self::pages::page_start;
+use self::pages::{missing_meta, page_start};
 pub(super) use self::tools::{MergedTools, ProgramTool};
 
 /// The time after which the gateway lists an upstream's tools again for the guard. It is shorter
@@ -53,8 +53,6 @@ pub(super) use self::tools::{MergedTools, ProgramTool};
 const TOOLS_SEEN_FOR: Duration = Duration::from_secs(600);
 /// The maximum number of pages that are read from one upstream, in case its cursors never end.
 const MAX_UPSTREAM_PAGES: usize = 200;
-/// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
-const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
 
 /// Merges the lists of upstreams for a client.
 pub(super) struct Lists {
@@ -117,7 +115,7 @@ impl Lists {
         kind: &'static ListKind,
     ) -> Vec<u8> {
         let (entries, missing) = self.fetch_all(origin, kind, head.parameters().meta).await;
-        match self.page(head, kind, &entries, None, self.page_size, &missing) {
+        match self.page(head, kind, &entries, None, self.page_size, &missing_meta(&missing)) {
             Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
                 reply::result(head.raw_id(), &stateless_result(kind.method, &result))
             }
@@ -126,8 +124,8 @@ impl Lists {
         }
     }
 
-    /// Returns the result of a list request: a page of at most `size` entries. The first page also
-    /// contains `read_tool`.
+    /// Returns the result of a list request: a page of at most `size` entries, with `meta` as its
+    /// `_meta`. The first page also contains `read_tool`.
     ///
     /// # Errors
     /// Returns the error response if the request's cursor is invalid.
@@ -138,7 +136,7 @@ impl Lists {
         entries: &[ListEntry],
         read_tool: Option<&str>,
         size: usize,
-        missing: &[Value],
+        meta: &Map<String, Value>,
     ) -> Result<String, Vec<u8>> {
         let start = match head.parameters().cursor {
             None => 0,
@@ -160,8 +158,8 @@ impl Lists {
             let cursor = Value::from(URL_SAFE_NO_PAD.encode(cursor));
             result = append_members(&result, &format!(r#""nextCursor":{cursor}"#));
         }
-        if !missing.is_empty() {
-            let meta = json!({UNAVAILABLE_KEY: {"unavailable": missing}});
+        if !meta.is_empty() {
+            let meta = json!(meta);
             result = append_members(&result, &format!(r#""_meta":{meta}"#));
         }
         Ok(result)

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Aggregator;
+use super::catalogue_fallback::GuardFailed;
 use super::client::Origin;
 use crate::lock::lock;
 use crate::reply;
@@ -50,9 +51,9 @@ impl Aggregator {
             return known;
         }
         let withheld = Arc::new(match self.guarded_list(origin, "0", &merged).await {
-            Some((_, list)) if !list.holds => Withheld::default(),
-            Some((_, list)) if !merged.lists.is_empty() => Withheld::Tools(list.held.clone()),
-            None if holds() != Some(true) => Withheld::default(),
+            Ok(Some((_, list))) if !list.holds => Withheld::default(),
+            Ok(Some((_, list))) if !merged.lists.is_empty() => Withheld::Tools(list.held.clone()),
+            Ok(None) | Err(GuardFailed) if holds() != Some(true) => Withheld::default(),
             _ => Withheld::Unknown,
         });
         lock(&self.catalogues.withheld).put(key, Arc::clone(&withheld));

@@ -199,7 +199,12 @@ impl Lists {
     }
 
     /// Notifies a client that the list of an upstream has changed.
-    fn announce(&self, client: &Client, server: usize, kind: &'static ListKind) {
+    pub(in crate::aggregator) fn announce(
+        &self,
+        client: &Client,
+        server: usize,
+        kind: &'static ListKind,
+    ) {
         match &client.session {
             Some(session) => session.announce_change(kind.changed),
             None => {

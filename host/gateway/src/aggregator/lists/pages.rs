@@ -3,7 +3,22 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use serde_json::{Map, Value, json};
+
 use super::ListEntry;
+
+/// The member of `_meta` that names the upstreams whose entries are missing from a merged list.
+const UNAVAILABLE_KEY: &str = "dev.context-guard/upstreams";
+
+/// Returns the `_meta` of a merged list without the entries of the upstreams that `missing`
+/// describes.
+pub(super) fn missing_meta(missing: &[Value]) -> Map<String, Value> {
+    let mut meta = Map::new();
+    if !missing.is_empty() {
+        meta.insert(UNAVAILABLE_KEY.to_owned(), json!({"unavailable": missing}));
+    }
+    meta
+}
 
 /// Returns the index of the first entry of a page: after the entry that the cursor names or, if
 /// that no longer exists, the cursor's index. `None` for an invalid cursor. Of several entries with

@@ -9,9 +9,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::late::refetch_key;
+use super::pages::missing_meta;
 use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
-use crate::aggregator::catalogue_list::{CatalogueList, with_expiry};
+use crate::aggregator::catalogue_fallback::{ClientList, name_alone};
+use crate::aggregator::catalogue_list::with_expiry;
 use crate::aggregator::client::Origin;
 use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
 use crate::aggregator::fresh_lists::REFRESH_AFTER;
@@ -33,6 +35,7 @@ pub(in crate::aggregator) struct ProgramTool {
 }
 
 /// The lists of tools of all upstreams that answered.
+#[derive(Clone)]
 pub(in crate::aggregator) struct MergedTools {
     /// The names of the upstreams with their lists, in the order of the configuration.
     pub(in crate::aggregator) lists: Vec<(String, Arc<UpstreamList>)>,
@@ -46,6 +49,8 @@ pub(in crate::aggregator) struct MergedTools {
     pub(in crate::aggregator) changed: Vec<String>,
     /// The tools whose current definitions the operator approved.
     pub(in crate::aggregator) approved: Vec<String>,
+    /// The size of the definitions in bytes, if the lists contain the names of tools alone.
+    pub(in crate::aggregator) full_bytes: Option<usize>,
 }
 
 impl MergedTools {
@@ -55,6 +60,23 @@ impl MergedTools {
     ) -> impl Iterator<Item = (usize, (&str, &UpstreamList))> {
         let lists = self.lists.iter().map(|(name, list)| (name.as_str(), &**list));
         self.servers.iter().copied().zip(lists)
+    }
+
+    /// Returns these lists with the names of tools alone. The guard processes them in a fraction of
+    /// the time, under the same policy.
+    pub(in crate::aggregator) fn by_name(&self) -> Self {
+        let reduced = |list: &Arc<UpstreamList>| {
+            let entries = list
+                .entries
+                .iter()
+                .map(|entry| ListEntry { key: entry.key.clone(), json: name_alone(entry) });
+            let entries = entries.collect();
+            let read_tool = list.read_tool.clone();
+            Arc::new(UpstreamList { entries, read_tool, ..UpstreamList::default() })
+        };
+        let full_bytes = self.lists.iter().map(|(_, list)| list.bytes()).sum();
+        let lists = self.lists.iter().map(|(name, list)| (name.clone(), reduced(list)));
+        Self { lists: lists.collect(), full_bytes: Some(full_bytes), ..self.clone() }
     }
 }
 
@@ -141,7 +163,7 @@ impl Lists {
         let all = 0..self.connections.servers.len();
         let unlisted = all.filter(|server| !servers.contains(server)).map(name).collect();
         let lists = lists.into_iter().map(|(server, list)| (name(server), list)).collect();
-        MergedTools { lists, servers, missing, unlisted, changed, approved }
+        MergedTools { lists, servers, missing, unlisted, changed, approved, full_bytes: None }
     }
 
     /// Returns true if an upstream is known to have a tool with this client-visible name.
@@ -196,6 +218,7 @@ impl Lists {
             "missing": merged.unlisted.len(),
             "changed": merged.changed,
             "approved": merged.approved,
+            "fullBytes": merged.full_bytes,
         });
         let entries = self.client_entries(merged);
         let tools: Vec<&str> = entries.iter().map(|entry| entry.json.as_str()).collect();
@@ -207,7 +230,7 @@ impl Lists {
     }
 
     /// Returns the entries of all lists under their client-visible names.
-    fn client_entries(&self, merged: &MergedTools) -> Vec<ListEntry> {
+    pub(in crate::aggregator) fn client_entries(&self, merged: &MergedTools) -> Vec<ListEntry> {
         let lists = merged.servers.iter().zip(&merged.lists);
         let entries = lists.flat_map(|(server, (_, list))| {
             let listed = list.entries.iter().cloned();
@@ -216,19 +239,19 @@ impl Lists {
         entries.collect()
     }
 
-    /// Answers `tools/list` with a page of the guard's list, or of the merged list if `list` is
-    /// `None`. `expires` is the time until the guard's list changes by itself. `programs` is the
+    /// Answers `tools/list` with a page of the guard's list, or of the merged list if there is
+    /// none. `expires` is the time until the guard's list changes by itself. `programs` is the
     /// tool that runs programs, or `None` if it is disabled.
     pub(in crate::aggregator) fn tools_page(
         &self,
         origin: &Origin<'_>,
         head: &Head<'_>,
         merged: &MergedTools,
-        list: Option<&CatalogueList>,
+        list: &ClientList,
         expires: Duration,
         programs: Option<ProgramTool>,
     ) -> Vec<u8> {
-        let (mut entries, read_tool, size) = match list {
+        let (mut entries, read_tool, size) = match list.list.as_deref() {
             Some(list) => {
                 let size = if list.is_tiered { usize::MAX } else { self.page_size };
                 (Cow::Borrowed(list.entries.as_slice()), list.read_tool.as_deref(), size)
@@ -244,11 +267,17 @@ impl Lists {
         let run = programs.map(|tool| tool.definition);
         let own: Vec<&str> = read_tool.into_iter().chain(run).collect();
         let own = (!own.is_empty()).then(|| own.join(","));
-        let page = self.page(head, &TOOLS, &entries, own.as_deref(), size, &merged.missing);
+        let mut meta = missing_meta(&merged.missing);
+        meta.extend(list.fallback.map(|fallback| {
+            let (name, value) = fallback.meta();
+            (name.to_owned(), value)
+        }));
+        let page = self.page(head, &TOOLS, &entries, own.as_deref(), size, &meta);
         match page {
             Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
                 // Lists without those of slow upstreams change as soon as they answer.
-                let ttl = if merged.missing.is_empty() { REFRESH_AFTER.as_millis() } else { 0 };
+                let is_final = merged.missing.is_empty() && list.fallback.is_none();
+                let ttl = if is_final { REFRESH_AFTER.as_millis() } else { 0 };
                 let result = append_members(&result, &format!(r#""ttlMs":{ttl}"#));
                 let result = with_expiry(&stateless_result(TOOLS.method, &result), expires);
                 reply::result(head.raw_id(), &result)

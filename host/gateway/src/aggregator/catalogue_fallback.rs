@@ -1,0 +1,366 @@
+//! The list of tools while the guard cannot process the merged list, for example because it exceeds
+//! its deadline. A full list of thousands of tools would fill the context of a client that relies
+//! on the tiered one.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use super::Aggregator;
+use super::audience::Audience;
+use super::catalogue::ListKey;
+use super::catalogue_list::CatalogueList;
+use super::client::{Client, MAX_WAITING_BYTES, Origin};
+use super::list_kinds::TOOLS;
+use super::lists::MergedTools;
+use super::upstream_list::ListEntry;
+use crate::byte_channel::byte_channel;
+use crate::catalogue_tools::{READ_TOOLS, is_catalogue_tool};
+use crate::engine::OnFault;
+use crate::lock::lock;
+use crate::message::member;
+
+/// The member of `_meta` that says why a list of tools is not that of the guard.
+const FALLBACK_KEY: &str = "dev.context-guard/list";
+/// The time after a failure in which the guard does not process the same list again.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
+/// The maximum number of lists that the guard failed to process, and of callers whose last list is
+/// cached.
+const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+/// The maximum number of clients that are notified when the guard processes their list again.
+const MAX_WAITING: usize = 256;
+/// The maximum number of further attempts for a client.
+const MAX_RETRIES: usize = 5;
+/// The maximum size of the definitions in a list by names, in bytes. It corresponds to the 3,000
+/// tokens of a tiered list.
+const MAX_DEFINITION_BYTES: usize = 12 << 10;
+
+/// The guard failed to process a list.
+pub(super) struct GuardFailed;
+
+/// The replacement of a list that the guard failed to process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fallback {
+    /// The last list of the same caller.
+    Last,
+    /// A list that the guard made from the names of tools alone.
+    Names,
+    /// The lists of the upstreams, without the tools that policy is known to hide. The guard cannot
+    /// process names either, so that its own tools would not work.
+    Unshaped,
+}
+
+impl Fallback {
+    /// Returns the `_meta` of the list, as JSON.
+    pub(super) fn meta(self) -> (&'static str, Value) {
+        let (name, reason) = match self {
+            Self::Last => ("last", "this is the last list, which may be outdated"),
+            Self::Names => ("names", "definitions are missing"),
+            Self::Unshaped => ("unshaped", "this is the list of the servers"),
+        };
+        let reason = format!("the guard could not process the tools in time: {reason}; list again");
+        (FALLBACK_KEY, json!({"fallback": name, "reason": reason}))
+    }
+}
+
+/// The list for a client: that of the guard, or its replacement.
+#[derive(Default)]
+pub(super) struct ClientList {
+    /// `None` if the guard does not process lists of tools.
+    pub(super) list: Option<Arc<CatalogueList>>,
+    pub(super) fallback: Option<Fallback>,
+}
+
+/// The owner of stored answers, the client's name in stateful mode, and the revision of the guard.
+/// The last list depends on them.
+pub(super) type CallerKey = (Arc<str>, Option<String>, u64);
+
+/// A client that received a replacement and waits for the guard's list.
+struct WaitingClient {
+    client: Client,
+    retries: usize,
+}
+
+/// The state that replacements need.
+pub(super) struct Fallbacks {
+    /// The time at which the guard failed to process a list.
+    failed: Mutex<LruCache<ListKey, Instant>>,
+    /// The last tiered list of each caller.
+    last: Mutex<LruCache<CallerKey, Arc<CatalogueList>>>,
+    waiting: Mutex<Vec<WaitingClient>>,
+}
+
+impl Fallbacks {
+    pub(super) fn new() -> Self {
+        let (failed, last) = (LruCache::new(MAX_LISTS), LruCache::new(MAX_LISTS));
+        Self { failed: failed.into(), last: last.into(), waiting: Mutex::default() }
+    }
+
+    /// Returns true if the guard has just failed to process the list.
+    pub(super) fn has_failed(&self, key: &ListKey) -> bool {
+        lock(&self.failed).get(key).is_some_and(|at| at.elapsed() < FAILURE_PAUSE)
+    }
+
+    /// Records that the guard failed to process a list. Logs the first failure.
+    pub(super) fn failed(&self, key: ListKey) {
+        if lock(&self.failed).put(key, Instant::now()).is_none() {
+            warn!(
+                "the guard failed on a list of tools, so clients receive the last list or names \
+                 without definitions: see the error before this line, or raise component.deadlineMs"
+            );
+        }
+    }
+
+    /// Caches the list that the guard made for a caller, if it is tiered.
+    pub(super) fn succeeded(&self, caller: CallerKey, list: &Arc<CatalogueList>) {
+        if list.is_tiered {
+            lock(&self.last).put(caller, Arc::clone(list));
+        }
+    }
+
+    /// Returns the last tiered list of a caller without the tools that have disappeared. `names`
+    /// are the client-visible names of the current ones.
+    fn last(&self, caller: &CallerKey, names: &HashSet<&str>) -> Option<Arc<CatalogueList>> {
+        let last = lock(&self.last).get(caller).cloned()?;
+        let is_current =
+            |entry: &ListEntry| is_catalogue_tool(&entry.key) || names.contains(entry.key.as_str());
+        if last.entries.iter().all(is_current) {
+            return Some(last);
+        }
+        let mut list = CatalogueList::clone(&last);
+        list.entries.retain(is_current);
+        Some(Arc::new(list))
+    }
+
+    /// Notifies a client as soon as the guard has processed its list.
+    fn wait(&self, client: &Client) {
+        let mut waiting = lock(&self.waiting);
+        let is_known = waiting.iter().any(|known| id(&known.client) == id(client));
+        if !is_known && waiting.len() < MAX_WAITING {
+            waiting.push(WaitingClient { client: client.in_background(), retries: 0 });
+        }
+    }
+}
+
+fn id(client: &Client) -> (Option<&str>, Audience) {
+    let session = client.session.as_ref().map(|session| session.id.as_str());
+    (session, Audience::of_client(client, 0))
+}
+
+impl Aggregator {
+    /// Returns the replacement of a list that the guard failed to process. The tools that it does
+    /// not contain remain callable, and the guard's tools find them.
+    pub(super) async fn fallback_list(
+        &self,
+        origin: &Origin<'_>,
+        id: &str,
+        merged: &MergedTools,
+        caller: &CallerKey,
+    ) -> ClientList {
+        self.catalogues.fallbacks.wait(origin.client);
+        let entries = self.lists.client_entries(merged);
+        let names = entries.iter().map(|entry| entry.key.as_str()).collect();
+        if let Some(last) = self.catalogues.fallbacks.last(caller, &names) {
+            return ClientList { list: Some(last), fallback: Some(Fallback::Last) };
+        }
+        let by_name = self.shaped_list(origin, id, &merged.by_name()).await;
+        let (list, fallback) = match by_name {
+            Ok(Some(list)) => (with_definitions(&list, &entries), Fallback::Names),
+            _ => (self.unshaped_list(origin, merged, entries), Fallback::Unshaped),
+        };
+        ClientList { list: Some(Arc::new(list)), fallback: Some(fallback) }
+    }
+
+    /// Returns the lists of the upstreams. Contains names alone if policy withholds definitions, or
+    /// forbids answers that the guard has not processed.
+    fn unshaped_list(
+        &self,
+        origin: &Origin<'_>,
+        merged: &MergedTools,
+        mut entries: Vec<ListEntry>,
+    ) -> CatalogueList {
+        let exchange = self.forwarder.begin(origin, None, &[]);
+        let revision = self.filter.revisions().choose(&exchange.context);
+        let holds = lock(&self.catalogues.holds).get(&revision.number).copied();
+        let blocks = revision.on_fault().0 == OnFault::Block;
+        entries.retain(|entry| !self.catalogues.is_hidden(revision.number, &entry.key));
+        if blocks || holds == Some(true) {
+            entries.iter_mut().for_each(|entry| entry.json = name_alone(entry));
+        }
+        let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.clone());
+        CatalogueList { entries, read_tool, ..CatalogueList::default() }
+    }
+
+    /// Lets the guard process the lists again of clients that received a replacement. Notifies
+    /// those for which it succeeds.
+    pub(super) async fn retry_lists(self: Arc<Self>) {
+        let waiting = std::mem::take(&mut *lock(&self.catalogues.fallbacks.waiting));
+        for WaitingClient { client, retries } in waiting {
+            if client.session.as_ref().is_some_and(|session| session.ended.is_cancelled()) {
+                continue;
+            }
+            let (out, _) = byte_channel(MAX_WAITING_BYTES);
+            let origin = Origin::new(&client, &out);
+            let merged = self.lists.known_tools(&origin).await;
+            match self.shaped_list(&origin, "0", &merged).await {
+                Ok(_) => self.lists.announce(&client, 0, &TOOLS),
+                Err(GuardFailed) if retries < MAX_RETRIES => {
+                    let mut waiting = lock(&self.catalogues.fallbacks.waiting);
+                    waiting.push(WaitingClient { client, retries: retries + 1 });
+                }
+                Err(GuardFailed) => {}
+            }
+        }
+    }
+
+    /// Returns true if a client waits for [`Self::retry_lists`].
+    pub(super) fn has_waiting_clients(&self) -> bool {
+        !lock(&self.catalogues.fallbacks.waiting).is_empty()
+    }
+}
+
+/// Returns the definition of a tool reduced to its name, and to the hint that it changes nothing.
+pub(super) fn name_alone(entry: &ListEntry) -> String {
+    let annotations = member(&entry.json, "annotations");
+    let hint = annotations.and_then(|annotations| member(annotations.get(), "readOnlyHint"));
+    let mut definition = json!({"name": entry.key, "inputSchema": {"type": "object"}});
+    if let Some(definition) = definition.as_object_mut()
+        && hint.is_some_and(|hint| hint.get() == "true")
+    {
+        definition.insert("annotations".to_owned(), json!({"readOnlyHint": true}));
+    }
+    definition.to_string()
+}
+
+/// Returns the guard's list of names with the original definitions of its tools. A tiered list
+/// contains at most [`MAX_DEFINITION_BYTES`] of them. It leaves out the other tools, because a
+/// client calls a tool without its parameters in vain.
+///
+/// If policy withholds definitions, the list remains one of names: the guard has not read them.
+fn with_definitions(list: &CatalogueList, definitions: &[ListEntry]) -> CatalogueList {
+    let mut restored = list.clone();
+    if list.holds {
+        return restored;
+    }
+    let by_name: HashMap<&str, &str> = definitions
+        .iter()
+        .map(|definition| (definition.key.as_str(), definition.json.as_str()))
+        .collect();
+    let mut bytes = 0;
+    restored.entries.retain_mut(|entry| {
+        let is_own = is_catalogue_tool(&entry.key) || READ_TOOLS.contains(&entry.key.as_str());
+        let Some(definition) = by_name.get(entry.key.as_str()).filter(|_| !is_own) else {
+            return true;
+        };
+        bytes += definition.len();
+        if list.is_tiered && bytes > MAX_DEFINITION_BYTES {
+            bytes -= definition.len();
+            return false;
+        }
+        entry.json = (*definition).to_owned();
+        true
+    });
+    restored
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregator::test_kit::{aggregator, client, upstream};
+    use crate::config::Isolation;
+    use crate::message::Head;
+
+    fn entry(name: &str, description: &str) -> ListEntry {
+        let json = format!(r#"{{"name":"{name}","description":"{description}"}}"#);
+        ListEntry { key: name.to_owned(), json }
+    }
+
+    fn list(names: &[&str], is_tiered: bool) -> CatalogueList {
+        let entries = names.iter().map(|name| entry(name, "")).collect();
+        CatalogueList { entries, is_tiered, ..CatalogueList::default() }
+    }
+
+    fn names(list: &CatalogueList) -> Vec<&str> {
+        list.entries.iter().map(|entry| entry.key.as_str()).collect()
+    }
+
+    #[test]
+    fn definition_is_reduced_to_its_name() {
+        let json = r#"{"name":"a","description":"x","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"n":{}}}}"#;
+        let reduced = name_alone(&ListEntry { key: "a".to_owned(), json: json.to_owned() });
+        assert_eq!(
+            serde_json::from_str::<Value>(&reduced).unwrap(),
+            json!({"name": "a", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}})
+        );
+        assert!(!name_alone(&entry("a", "x")).contains("annotations"));
+    }
+
+    #[test]
+    fn definitions_of_a_tiered_list_are_bounded() {
+        let long = "x".repeat(MAX_DEFINITION_BYTES);
+        let all = [entry("a", "first"), entry("b", &long), entry("c", "last")];
+        let search = "context_guard_search_tools";
+        let tiered = with_definitions(&list(&[search, "a", "b", "c"], true), &all);
+        assert_eq!(names(&tiered), [search, "a", "c"]);
+        assert_eq!(tiered.entries[1], all[0]);
+        let full = with_definitions(&list(&["a", "b"], false), &all);
+        assert_eq!(full.entries, all[..2]);
+        // Definitions that policy may withhold are not shown.
+        let mut holding = list(&["a", "b"], false);
+        holding.holds = true;
+        assert_eq!(with_definitions(&holding, &all).entries, holding.entries);
+    }
+
+    #[test]
+    fn last_list_has_current_tools_only() {
+        let fallbacks = Fallbacks::new();
+        let caller: CallerKey = ("ann".into(), None, 1);
+        let search = "context_guard_search_tools";
+        fallbacks.succeeded(caller.clone(), &Arc::new(list(&["a"], false)));
+        assert!(fallbacks.last(&caller, &HashSet::new()).is_none(), "full lists are not cached");
+        fallbacks.succeeded(caller.clone(), &Arc::new(list(&[search, "a", "b"], true)));
+        let last = fallbacks.last(&caller, &HashSet::from(["b", "c"])).unwrap();
+        assert_eq!(names(&last), [search, "b"]);
+        let other: CallerKey = ("bob".into(), None, 1);
+        assert!(fallbacks.last(&other, &HashSet::from(["b"])).is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn replacement_says_what_happened() {
+        let upstreams = ["a", "b"].map(|name| upstream(name, "tool", Isolation::Shared));
+        // The guard fails on each message.
+        let (aggregator, processes) = aggregator(upstreams.to_vec(), 4, "unreachable");
+        let client = client("ann");
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
+        let origin = Origin::new(&client, &out);
+        let request = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        let listed = async || {
+            let answer = aggregator.list_tools(&origin, &Head::read(request).unwrap()).await;
+            let mut result = serde_json::from_slice::<Value>(&answer).unwrap()["result"].take();
+            let tools = result["tools"].take();
+            let names = tools.as_array().unwrap().iter().map(|tool| tool["name"].clone());
+            (names.collect::<Vec<_>>(), result)
+        };
+        let (tools, result) = listed().await;
+        assert_eq!(tools, ["a__tool", "b__tool"]);
+        assert_eq!(result["_meta"][FALLBACK_KEY]["fallback"], "unshaped");
+        assert_eq!(result["ttlMs"], 0);
+        // The last tiered list of the caller comes first.
+        let caller = aggregator.caller_key(&client, aggregator.revision_of(&origin));
+        let last = list(&["context_guard_search_tools", "b__tool"], true);
+        aggregator.catalogues.fallbacks.succeeded(caller, &Arc::new(last));
+        let (tools, result) = listed().await;
+        assert_eq!(tools, ["context_guard_search_tools", "b__tool"]);
+        assert_eq!(result["_meta"][FALLBACK_KEY]["fallback"], "last");
+        // The client waits once, however often it lists.
+        assert_eq!(lock(&aggregator.catalogues.fallbacks.waiting).len(), 1);
+        Arc::clone(&aggregator).retry_lists().await;
+        assert_eq!(lock(&aggregator.catalogues.fallbacks.waiting)[0].retries, 1);
+        processes.end().await;
+    }
+}
