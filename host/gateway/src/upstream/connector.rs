@@ -87,6 +87,8 @@ impl UpstreamServer {
                     }
                     return Ok(connection);
                 }
+                // The other mode needs a process, too.
+                Err(failure) if failure.is_of_capacity() => return Err(failure),
                 Err(failure) => first_failure = first_failure.or(Some(failure)),
             }
         }
@@ -117,8 +119,13 @@ impl UpstreamServer {
                     .map_err(|reason| Failure::NoCapacity(not_started(&self.name, reason)))?;
                 let process = ChildProcess::start(self, place, &inbox)?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
-                let handshake =
-                    UpstreamConnection::handshake(server, mode, client, transport, inbox);
+                let table = Arc::clone(&inbox);
+                let handshake = async {
+                    let opened =
+                        UpstreamConnection::handshake(server, mode, client, transport, inbox).await;
+                    // A process that was ended for another one has not failed.
+                    opened.map_err(|failure| table.requests.eviction().unwrap_or(failure))
+                };
                 let mut handshake = pin!(timeout(limits.start(), handshake));
                 // Servers that start slowly must not delay all others. Without a limit for them, a
                 // loaded machine would start ever more, and none in time.

@@ -504,6 +504,7 @@ mod tests {
         // The end of the process does not hide that the request can be repeated.
         requests.end(&Failure::Unavailable("ended".into()));
         assert!(matches!(begin().unwrap_err(), Failure::Evicted(_)));
+        assert!(matches!(requests.eviction(), Some(Failure::Evicted(_))));
         assert!(!requests.evict(Duration::ZERO));
     }
 

@@ -22,6 +22,11 @@ impl RequestTable {
         true
     }
 
+    /// Returns the failure of later requests if the connection was evicted, otherwise `None`.
+    pub(in crate::upstream) fn eviction(&self) -> Option<Failure> {
+        self.state().ended.clone().filter(|ended| matches!(ended, Failure::Evicted(_)))
+    }
+
     /// Returns the time since which no request is in flight. `None` while a request is in flight,
     /// and before the first.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
