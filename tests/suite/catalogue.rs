@@ -88,6 +88,36 @@ fn long_lists_are_tiered_and_stable() -> Result<()> {
     Ok(())
 }
 
+/// The guard traps on a list with the text of one of the definitions, but not on its names.
+#[test]
+fn list_that_the_guard_cannot_process_has_names() -> Result<()> {
+    let upstreams = upstreams("catalogue-fault")?;
+    let file = upstreams[3]["command"][2].as_str().context("no file")?;
+    let mut lanterns = tools("lanterns");
+    lanterns[29]["description"] = json!("inject-fault:trap");
+    std::fs::write(file, lanterns.to_string())?;
+    let more = json!({"component": {"file": artifacts::faulty_component()?}});
+    let gateway = Gateway::start(upstreams, more)?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    wait_until("lists of all servers", || {
+        let list = client.request("tools/list", json!({}))?;
+        Ok(list.result()["_meta"]["dev.context-guard/upstreams"].is_null())
+    })?;
+    let listed = client.request("tools/list", json!({}))?;
+    let meta = &listed.result()["_meta"]["dev.context-guard/list"];
+    ensure!(meta["fallback"] == "names", "{}", listed.0);
+    let tools = list(&mut client)?;
+    ensure!(names(&tools)[..5] == META, "{:?}", names(&tools));
+    let tokens = answer::o200k(&json!(tools).to_string());
+    ensure!(tokens <= 4_000, "{tokens} tokens");
+    let wanted = "lanterns__process_lanterns_12";
+    let found = text(&mut client, META[0], json!({"queries": [wanted]}))?;
+    ensure!(found.contains(wanted) && found.contains("Only names were searched"), "{found}");
+    let called = client.call(META[4], json!({"name": wanted, "arguments": {"value": "a"}}))?;
+    ensure!(!called.is_error(), "{}", called.0);
+    Ok(())
+}
+
 #[test]
 fn tools_are_found_described_and_called() -> Result<()> {
     let (gateway, mut client) = start("catalogue-find", json!({}))?;

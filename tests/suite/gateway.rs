@@ -456,6 +456,27 @@ fn late_server_is_announced() -> Result<()> {
 }
 
 #[test]
+fn lists_are_known_after_a_restart() -> Result<()> {
+    let folder = peers::folder("restart")?;
+    let go = folder.join("go");
+    std::fs::write(&go, "")?;
+    let well = json!({"name": "well", "command": [artifacts::property_server()?]});
+    let gateway = Gateway::start(json!([well, waiting(&folder)?]), json!({}))?;
+    wait_until("the lists that the gateway reads for itself", || {
+        let (_, body) = gateway.get_admin("/admin/v1/catalogue/servers")?;
+        Ok(body.matches("tool_count").count() == 2)
+    })?;
+    // The server does not start again, but its list is known.
+    std::fs::remove_file(&go)?;
+    let gateway = gateway.restart()?;
+    let mut client = HttpClient::open(&gateway.url(), &[], json!({}))?;
+    let list = client.request("tools/list", json!({}))?;
+    ensure!(list.0.to_string().contains("late__list_bookings"), "{}", list.0);
+    ensure!(list.result()["_meta"].is_null(), "{}", list.0);
+    Ok(())
+}
+
+#[test]
 fn late_server_is_announced_to_stateless_subscribers() -> Result<()> {
     let folder = peers::folder("late-stateless")?;
     let go = folder.join("go");

@@ -240,7 +240,13 @@ impl Aggregator {
             NextStep::Forward(None) => {}
             NextStep::Forward(Some(_)) | NextStep::Answer(..) => return Ok(None),
         }
-        let shaped = self.compile(origin, &exchange, id, merged).await?;
+        let shaped = match self.compile(origin, &exchange, id, merged).await {
+            Ok(shaped) => shaped,
+            Err(GuardFailed) => {
+                self.catalogues.fallbacks.failed(key);
+                return Err(GuardFailed);
+            }
+        };
         let list = shaped.and_then(|shaped| self.catalogues.learn(key.revision, &shaped));
         Ok(list.map(|list| (key, list)))
     }
@@ -262,11 +268,7 @@ impl Aggregator {
             || exchange.on_response(&self.filter, &message),
         );
         let guarded = guarded.await;
-        if guarded.outcome == Outcome::Fault {
-            self.catalogues.fallbacks.failed(self.list_key(origin.client, exchange));
-            return Err(GuardFailed);
-        }
-        Ok(guarded.shaped)
+        if guarded.outcome == Outcome::Fault { Err(GuardFailed) } else { Ok(guarded.shaped) }
     }
 
     pub(super) fn catalogue_exchange(

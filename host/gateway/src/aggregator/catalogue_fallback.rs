@@ -34,8 +34,8 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// The maximum number of clients that are notified when the guard processes their list again.
 const MAX_WAITING: usize = 256;
-/// The maximum number of further attempts for a client.
-const MAX_RETRIES: usize = 5;
+/// The time for which a client waits for the guard's list.
+const MAX_WAIT: Duration = Duration::from_secs(120);
 /// The maximum size of the definitions in a list by names, in bytes. It corresponds to the 3,000
 /// tokens of a tiered list.
 const MAX_DEFINITION_BYTES: usize = 12 << 10;
@@ -83,7 +83,7 @@ pub(super) type CallerKey = (Arc<str>, Option<String>, u64);
 /// A client that received a replacement and waits for the guard's list.
 struct WaitingClient {
     client: Client,
-    retries: usize,
+    since: Instant,
 }
 
 /// The state that replacements need.
@@ -142,7 +142,7 @@ impl Fallbacks {
         let mut waiting = lock(&self.waiting);
         let is_known = waiting.iter().any(|known| id(&known.client) == id(client));
         if !is_known && waiting.len() < MAX_WAITING {
-            waiting.push(WaitingClient { client: client.in_background(), retries: 0 });
+            waiting.push(WaitingClient { client: client.in_background(), since: Instant::now() });
         }
     }
 }
@@ -200,7 +200,7 @@ impl Aggregator {
     /// those for which it succeeds.
     pub(super) async fn retry_lists(self: Arc<Self>) {
         let waiting = std::mem::take(&mut *lock(&self.catalogues.fallbacks.waiting));
-        for WaitingClient { client, retries } in waiting {
+        for WaitingClient { client, since } in waiting {
             if client.session.as_ref().is_some_and(|session| session.ended.is_cancelled()) {
                 continue;
             }
@@ -209,9 +209,9 @@ impl Aggregator {
             let merged = self.lists.known_tools(&origin).await;
             match self.shaped_list(&origin, "0", &merged).await {
                 Ok(_) => self.lists.announce(&client, 0, &TOOLS),
-                Err(GuardFailed) if retries < MAX_RETRIES => {
+                Err(GuardFailed) if since.elapsed() < MAX_WAIT => {
                     let mut waiting = lock(&self.catalogues.fallbacks.waiting);
-                    waiting.push(WaitingClient { client, retries: retries + 1 });
+                    waiting.push(WaitingClient { client, since });
                 }
                 Err(GuardFailed) => {}
             }
@@ -360,7 +360,7 @@ mod tests {
         // The client waits once, however often it lists.
         assert_eq!(lock(&aggregator.catalogues.fallbacks.waiting).len(), 1);
         Arc::clone(&aggregator).retry_lists().await;
-        assert_eq!(lock(&aggregator.catalogues.fallbacks.waiting)[0].retries, 1);
+        assert!(aggregator.has_waiting_clients());
         processes.end().await;
     }
 }

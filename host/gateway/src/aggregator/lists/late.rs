@@ -40,7 +40,7 @@ impl Lists {
     /// Returns the list of the upstream at index `server`. Waits only briefly if the upstream is
     /// slow (see [`Self::is_slow`]), or if its last list is known and no change of it was
     /// announced. Then returns the last list, although it may have changed, or a failure if there
-    /// is none. So it does if the gateway has no process for the upstream now.
+    /// is none. Does the same if the gateway has no process for the upstream now.
     pub(super) async fn fetch_one(
         self: &Arc<Self>,
         origin: &Origin<'_>,
