@@ -40,5 +40,6 @@ pub mod severity;
 mod severity_level;
 pub mod severity_prefilter;
 mod severity_translation;
+mod severity_word;
 pub mod shorten;
 pub mod test_failures;
