@@ -11,6 +11,7 @@ mod catalogue_fallback;
 mod catalogue_list;
 mod catalogue_routes;
 mod client;
+mod client_list;
 mod client_names;
 mod client_presence;
 mod client_session;

@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::Aggregator;
-use super::catalogue_fallback::{CallerKey, ClientList, Fallbacks, GuardFailed};
+use super::catalogue_fallback::Fallbacks;
 use super::catalogue_list::{CatalogueList, DEFAULT_RECOMPUTE, parse_list};
 use super::client::{Client, Origin};
+use super::client_list::{CallerKey, ClientList, GuardFailed, ListKey};
 use super::lists::MergedTools;
 use super::usage::tool_usage;
 use super::withheld::Withheld;
@@ -34,15 +35,6 @@ const MAX_REVISIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 const MAX_UNMATCHED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// The maximum number of lists of one upstream whose withheld tools are cached.
 const MAX_WITHHELD: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-
-/// The data on which the list of a client depends.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct ListKey {
-    version: String,
-    revision: u64,
-    /// The name of a stateful client. Lists of stateless clients do not depend on it.
-    client: Option<String>,
-}
 
 /// The recorded calls of all tools at one time. Scores of tools are computed from it, so they
 /// change only with the next snapshot.

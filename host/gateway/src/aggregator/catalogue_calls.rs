@@ -4,8 +4,8 @@ use memchr::memmem;
 use serde_json::json;
 
 use super::Aggregator;
-use super::catalogue_fallback::GuardFailed;
 use super::client::Origin;
+use super::client_list::GuardFailed;
 use super::instructions::first_names;
 use super::lists::MergedTools;
 use crate::catalogue_tools::{redirected_call, selects_tools};

@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use serde_json::{Value, json};
 use tracing::warn;
 
 use super::Aggregator;
 use super::audience::Audience;
-use super::catalogue::ListKey;
 use super::catalogue_list::CatalogueList;
 use super::client::{Client, MAX_WAITING_BYTES, Origin};
+use super::client_list::{CallerKey, ClientList, Fallback, GuardFailed, ListKey, name_alone};
 use super::list_kinds::TOOLS;
 use super::lists::MergedTools;
 use super::upstream_list::ListEntry;
@@ -23,10 +22,7 @@ use crate::byte_channel::byte_channel;
 use crate::catalogue_tools::{READ_TOOLS, is_catalogue_tool};
 use crate::engine::OnFault;
 use crate::lock::lock;
-use crate::message::member;
 
-/// The member of `_meta` that says why a list of tools is not that of the guard.
-const FALLBACK_KEY: &str = "dev.context-guard/list";
 /// The time after a failure in which the guard does not process the same list again.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 /// The maximum number of lists that the guard failed to process, and of callers whose last list is
@@ -39,46 +35,6 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 /// The maximum size of the definitions in a list by names, in bytes. It corresponds to the 3,000
 /// tokens of a tiered list.
 const MAX_DEFINITION_BYTES: usize = 12 << 10;
-
-/// The guard failed to process a list.
-pub(super) struct GuardFailed;
-
-/// The replacement of a list that the guard failed to process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fallback {
-    /// The last list of the same caller.
-    Last,
-    /// A list that the guard made from the names of tools alone.
-    Names,
-    /// The lists of the upstreams, without the tools that policy is known to hide. The guard cannot
-    /// process names either, so that its own tools would not work.
-    Unshaped,
-}
-
-impl Fallback {
-    /// Returns the `_meta` of the list, as JSON.
-    pub(super) fn meta(self) -> (&'static str, Value) {
-        let (name, reason) = match self {
-            Self::Last => ("last", "this is the last list, which may be outdated"),
-            Self::Names => ("names", "definitions are missing"),
-            Self::Unshaped => ("unshaped", "this is the list of the servers"),
-        };
-        let reason = format!("the guard could not process the tools in time: {reason}; list again");
-        (FALLBACK_KEY, json!({"fallback": name, "reason": reason}))
-    }
-}
-
-/// The list for a client: that of the guard, or its replacement.
-#[derive(Default)]
-pub(super) struct ClientList {
-    /// `None` if the guard does not process lists of tools.
-    pub(super) list: Option<Arc<CatalogueList>>,
-    pub(super) fallback: Option<Fallback>,
-}
-
-/// The owner of stored answers, the client's name in stateful mode, and the revision of the guard.
-/// The last list depends on them.
-pub(super) type CallerKey = (Arc<str>, Option<String>, u64);
 
 /// A client that received a replacement and waits for the guard's list.
 struct WaitingClient {
@@ -224,19 +180,6 @@ impl Aggregator {
     }
 }
 
-/// Returns the definition of a tool reduced to its name, and to the hint that it changes nothing.
-pub(super) fn name_alone(entry: &ListEntry) -> String {
-    let annotations = member(&entry.json, "annotations");
-    let hint = annotations.and_then(|annotations| member(annotations.get(), "readOnlyHint"));
-    let mut definition = json!({"name": entry.key, "inputSchema": {"type": "object"}});
-    if let Some(definition) = definition.as_object_mut()
-        && hint.is_some_and(|hint| hint.get() == "true")
-    {
-        definition.insert("annotations".to_owned(), json!({"readOnlyHint": true}));
-    }
-    definition.to_string()
-}
-
 /// Returns the guard's list of names with the original definitions of its tools. A tiered list
 /// contains at most [`MAX_DEFINITION_BYTES`] of them. It leaves out the other tools, because a
 /// client calls a tool without its parameters in vain.
@@ -270,7 +213,10 @@ fn with_definitions(list: &CatalogueList, definitions: &[ListEntry]) -> Catalogu
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::aggregator::client_list::FALLBACK_KEY;
     use crate::aggregator::test_kit::{aggregator, client, upstream};
     use crate::config::Isolation;
     use crate::message::Head;
@@ -287,17 +233,6 @@ mod tests {
 
     fn names(list: &CatalogueList) -> Vec<&str> {
         list.entries.iter().map(|entry| entry.key.as_str()).collect()
-    }
-
-    #[test]
-    fn definition_is_reduced_to_its_name() {
-        let json = r#"{"name":"a","description":"x","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"n":{}}}}"#;
-        let reduced = name_alone(&ListEntry { key: "a".to_owned(), json: json.to_owned() });
-        assert_eq!(
-            serde_json::from_str::<Value>(&reduced).unwrap(),
-            json!({"name": "a", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}})
-        );
-        assert!(!name_alone(&entry("a", "x")).contains("annotations"));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Aggregator;
-use super::catalogue_fallback::GuardFailed;
 use super::client::Origin;
+use super::client_list::GuardFailed;
 use crate::lock::lock;
 use crate::reply;
 
