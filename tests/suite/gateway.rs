@@ -187,8 +187,14 @@ fn merged_list_is_in_the_order_of_the_servers() -> Result<()> {
 #[test]
 fn merged_list_is_paged() -> Result<()> {
     let settings = json!({"listPage": 3, "policy": {"catalogue": {"mode": "full"}}});
-    let (mut names, mut client, _gateway) = merged_names(settings)?;
-    // Some clients read page 1 alone: it starts with the tools to find the others.
+    let (mut names, mut client, gateway) = merged_names(settings)?;
+    // A client that is known to read page 1 alone gets all tools on it.
+    let headers = [("X-Context-Guard-Client", "cline")];
+    let mut other = HttpClient::open(&gateway.url(), &headers, json!({}))?;
+    let page = other.request("tools/list", json!({}))?;
+    let listed = page.result()["tools"].as_array().map_or(0, Vec::len);
+    ensure!(page.result()["nextCursor"].is_null() && listed == names.len() + 1, "{}", page.0);
+    // For others, it starts with the tools to find the rest.
     ensure!(names.iter().take(5).all(|name| name.starts_with("context_guard_")), "{names:?}");
     names.drain(..5);
     let (of_b, of_a): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.starts_with("b__"));

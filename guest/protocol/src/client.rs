@@ -41,6 +41,32 @@ pub const CLIENT_NAMES: [&str; 36] = [
     "anthropic/claudeai",
 ];
 
+/// The names in [`CLIENT_NAMES`] of clients that read only the first page of a list.
+pub const FIRST_PAGE_CLIENTS: [&str; 22] = [
+    "codex-mcp-client",
+    "cursor-vscode",
+    "github-copilot-developer",
+    "gemini-cli-mcp-client",
+    "qwen-code",
+    "kimi-code",
+    "crush",
+    "cline",
+    "@cline/core",
+    "roo code",
+    "kilo code",
+    "continue-client",
+    "continue-cli-client",
+    "zed",
+    "q dev cli",
+    "fast-agent-mcp",
+    "mcp-use",
+    "ai-sdk-mcp-client",
+    "llama-webui-mcp",
+    "cherry studio",
+    "claude-ai",
+    "anthropic/claudeai",
+];
+
 /// The HTTP header that names the client whose profile applies, in lower case. A gateway, filter or
 /// middleware uses it instead of the name in `clientInfo`.
 pub const CLIENT_HEADER: &str = "x-context-guard-client";
@@ -87,4 +113,11 @@ pub fn known_name(name: &str) -> Option<&'static str> {
         (!in_word && start.eq_ignore_ascii_case(prefix.as_bytes())).then_some(())
     };
     CLIENT_NAMES.into_iter().find(|prefix| begins_with(prefix).is_some())
+}
+
+/// Returns true if a client with this name in `clientInfo` is known to read only the first page of
+/// a list. It gets the whole list in one page.
+#[must_use]
+pub fn reads_first_page_only(name: &str) -> bool {
+    known_name(name).is_some_and(|known| FIRST_PAGE_CLIENTS.contains(&known))
 }

@@ -156,6 +156,9 @@ mod tests {
     fn hosts_know_the_names() {
         let names = CLIENT_PROFILES.map(|profile| profile.name);
         assert_eq!(names, context_guard_protocol::client::CLIENT_NAMES);
+        let profiles = CLIENT_PROFILES.iter().filter(|known| known.follows_lists == Some(false));
+        let names: Vec<&str> = profiles.map(|profile| profile.name).collect();
+        assert_eq!(names, context_guard_protocol::client::FIRST_PAGE_CLIENTS);
     }
 
     #[test]

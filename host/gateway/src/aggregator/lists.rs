@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use context_guard_protocol::answer::quote;
+use context_guard_protocol::client::reads_first_page_only;
 use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
@@ -115,13 +116,21 @@ impl Lists {
         kind: &'static ListKind,
     ) -> Vec<u8> {
         let (entries, missing) = self.fetch_all(origin, kind, head.parameters().meta).await;
-        match self.page(head, kind, &entries, None, self.page_size, &missing_meta(&missing)) {
+        let (size, meta) = (self.page_size(origin.client), missing_meta(&missing));
+        match self.page(head, kind, &entries, None, size, &meta) {
             Ok(result) if origin.client.mode == ProtocolMode::Stateless => {
                 reply::result(head.raw_id(), &stateless_result(kind.method, &result))
             }
             Ok(result) => reply::result(head.raw_id(), &result),
             Err(error) => error,
         }
+    }
+
+    /// Returns the maximum number of entries on a page for a client. A client that reads only the
+    /// first page gets all on it.
+    fn page_size(&self, client: &Client) -> usize {
+        let reads_one = client.name().is_some_and(|name| reads_first_page_only(&name));
+        if reads_one { usize::MAX } else { self.page_size }
     }
 
     /// Returns the result of a list request: a page of at most `size` entries, with `meta` as its

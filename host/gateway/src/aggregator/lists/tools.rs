@@ -253,12 +253,12 @@ impl Lists {
     ) -> Vec<u8> {
         let (mut entries, read_tool, size) = match list.list.as_deref() {
             Some(list) => {
-                let size = if list.is_tiered { usize::MAX } else { self.page_size };
+                let size = if list.is_tiered { usize::MAX } else { self.page_size(origin.client) };
                 (Cow::Borrowed(list.entries.as_slice()), list.read_tool.as_deref(), size)
             }
             None => {
                 let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.as_deref());
-                (Cow::Owned(self.client_entries(merged)), read_tool, self.page_size)
+                (Cow::Owned(self.client_entries(merged)), read_tool, self.page_size(origin.client))
             }
         };
         if programs.is_some_and(|tool| tool.is_only) {
