@@ -112,7 +112,7 @@ fn list_that_the_guard_cannot_process_has_names() -> Result<()> {
     ensure!(tokens <= 4_000, "{tokens} tokens");
     let wanted = "lanterns__process_lanterns_12";
     let found = text(&mut client, META[0], json!({"queries": [wanted]}))?;
-    ensure!(found.contains(wanted) && found.contains("Only names were searched"), "{found}");
+    ensure!(found.contains(wanted), "{found}");
     let called = client.call(META[4], json!({"name": wanted, "arguments": {"value": "a"}}))?;
     ensure!(!called.is_error(), "{}", called.0);
     Ok(())
