@@ -232,12 +232,20 @@ impl<'t> Highlights<'t> {
         // Blank lines and rules say nothing.
         let from = entry.line + entry.header_lines;
         let lines = (from..entry.line + entry.length).map(|at| self.line(at));
-        for line in lines.filter(|line| line.contains(char::is_alphanumeric)).take(shown - 1) {
+        let mut lines = lines.filter(|line| line.contains(char::is_alphanumeric));
+        for line in lines.by_ref().take(shown - 1) {
             text.push_str("\n  ");
             text.push_str(&line);
         }
-        if shown < below {
-            text.push_str(&format!(" (+{} lines)", below - shown));
+        let mut hidden = below - shown;
+        // The last cause in a stack trace is the first that happened.
+        let causes = lines.filter(|line| is_cause(line)).take(if shown > 1 { hidden } else { 0 });
+        if let Some(cause) = causes.last() {
+            hidden = hidden.saturating_sub(1);
+            text.push_str(&format!("\n  {}", cause.trim_start()));
+        }
+        if hidden > 0 {
+            text.push_str(&format!(" (+{hidden} lines)"));
         }
         text
     }
@@ -412,6 +420,12 @@ impl HighlightWriter<'_> {
     }
 }
 
+/// Returns true if a line of a stack trace names the cause of an exception.
+fn is_cause(line: &str) -> bool {
+    let cause = line.trim_start().strip_prefix("Caused by: ");
+    cause.is_some_and(|cause| cause.contains(char::is_alphanumeric))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,6 +449,23 @@ mod tests {
             log.push_str(&format!("2026-01-02 10:{:02}:{:02} {line}\n", at / 60, at % 60));
         }
         log
+    }
+
+    #[test]
+    fn last_causes_of_traces_are_quoted() {
+        let calls = |name: &str| {
+            (0..30).map(|at| format!("\tat {name}.m{at}(A.java:1)\n")).collect::<String>()
+        };
+        let trace = format!(
+            "java.lang.Error: x\n{}Caused by: a.Wrapped: y\n{}Caused by: b.Refused: db-7\n{}",
+            calls("a"),
+            calls("b"),
+            calls("c")
+        );
+        let log = log().replace("java.lang.Error: x\n", &trace);
+        let found = excerpt(&log, 100, 600);
+        assert!(found.contains("(A.java:1)\n  Caused by: b.Refused: db-7 (+"), "{found}");
+        assert!(!found.contains("a.Wrapped"), "{found}");
     }
 
     #[test]
