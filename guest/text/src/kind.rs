@@ -91,7 +91,11 @@ impl Kind {
         {
             return Kind::Markup;
         }
-        if is_table(&head) {
+        let comments = head.iter().take_while(|line| line.starts_with(b"#")).count();
+        let below = head.get(comments..).unwrap_or_default();
+        // Documents have a heading above their tables.
+        let is_markdown = below.first().is_some_and(|line| line.contains(&b'|'));
+        if is_table(&head) || comments > 0 && !is_markdown && is_table(below) {
             return Kind::Table;
         }
         if is_document(head.iter().copied()) {
@@ -229,6 +233,7 @@ mod tests {
         assert_eq!(kind("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"), Kind::Diff);
         assert_eq!(kind("id,name\n1,a\n2,b\n3,c\n"), Kind::Table);
         assert_eq!(kind("| id | name |\n|---|---|\n| 1 | a |\n| 2 | b |\n"), Kind::Table);
+        assert_eq!(kind("# of today\n# unit: 1\nid,name\n1,a\n2,b\n3,c\n"), Kind::Table);
         assert_eq!(kind("# One\ntext\n## Two\ntext\n"), Kind::Markdown);
         assert_eq!(kind("<html>\n<body>\n</body></html>\n"), Kind::Markup);
         assert_eq!(kind("use a;\n\npub fn one() {\n    x();\n}\n\nfn two() {\n}\n"), Kind::Source);

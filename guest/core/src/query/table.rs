@@ -13,6 +13,7 @@ mod markdown;
 
 use super::json_lines;
 use super::value::Number;
+use crate::decimal::Sum;
 use crate::json::text::quoted;
 
 /// The maximum size of a table as JSON, in bytes.
@@ -29,6 +30,8 @@ struct Table {
     others: usize,
     /// The number of rows that were left out as headings.
     headings: usize,
+    /// True if the last row was left out as a total.
+    has_total: bool,
 }
 
 /// Returns the table in a text as a JSON list of objects, and a note on what it does not contain.
@@ -36,7 +39,7 @@ struct Table {
 /// too large. O(text).
 #[must_use]
 pub(super) fn to_json(text: &str) -> Option<(Vec<u8>, String)> {
-    let table = html::parse(text)
+    let mut table = html::parse(text)
         .or_else(|| markdown::parse(text))
         .or_else(|| extended_log::parse(text))
         .or_else(|| {
@@ -44,6 +47,7 @@ pub(super) fn to_json(text: &str) -> Option<(Vec<u8>, String)> {
             let is_table = json_lines::objects(text).is_none();
             is_table.then(|| delimited::parse(text).or_else(|| aligned::parse(text)))?
         })?;
+    table.leave_out_total();
     Some((table.to_json()?, table.note()))
 }
 
@@ -91,9 +95,36 @@ impl Table {
         }
     }
 
+    /// Leaves out the last row if it is a total: it says so, and has the sum of a column.
+    fn leave_out_total(&mut self) {
+        let Some((last, rows)) = self.rows.split_last().filter(|(_, rows)| rows.len() > 1) else {
+            return;
+        };
+        let is_sum = |(at, cell): (usize, &String)| {
+            let Some(total) = Number::parse_plain(cell).filter(|total| total.float != 0.0) else {
+                return false;
+            };
+            let mut sum = Sum::default();
+            let mut cells = rows.iter().map(|row| row.get(at).map_or("", String::as_str));
+            let are_numbers = cells.all(|cell| cell.is_empty() || sum.add(cell));
+            // The total of rounded values may differ by half of their last place.
+            let difference = (sum.float() - total.float).abs();
+            are_numbers && difference <= total.float.abs() * 1e-9 + 0.005
+        };
+        let name = last.iter().find(|cell| !cell.is_empty());
+        if name.is_some_and(|name| is_total(name)) && last.iter().enumerate().any(is_sum) {
+            self.rows.pop();
+            self.has_total = true;
+        }
+    }
+
     /// Returns a note on the other tables and on the rows that were left out. Empty if there are
     /// none.
     fn note(&self) -> String {
+        let total = match self.has_total {
+            true => "; the last row, the total of the others, was left out",
+            false => "",
+        };
         let headings = match self.headings {
             0 => String::new(),
             1 => "; 1 row with a cell across all columns was left out as a heading".to_owned(),
@@ -102,11 +133,11 @@ impl Table {
             }
         };
         if self.others == 0 {
-            return headings;
+            return headings + total;
         }
         let tables = self.others + 1;
         format!(
-            "{headings}; only the largest of {tables} tables was read; grep alone searches the whole text"
+            "{headings}{total}; only the largest of {tables} tables was read; grep alone searches the whole text"
         )
     }
 
@@ -141,6 +172,24 @@ impl Table {
         out.push(b']');
         Some(out)
     }
+}
+
+/// Returns true for the name of a row with totals.
+fn is_total(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "total",
+        "totals",
+        "grand total",
+        "sum",
+        "sums",
+        "overall",
+        "all",
+        "gesamt",
+        "summe",
+        "totale",
+    ];
+    let name = name.trim().trim_matches(['*', ':', '_']).to_lowercase();
+    NAMES.contains(&name.as_str())
 }
 
 fn has_leading_zeros(cell: &str) -> bool {
@@ -263,6 +312,33 @@ mod tests {
             let (_, note) = to_json(&text).unwrap_or_else(|| panic!("{text}"));
             assert!(note.starts_with(expected) && note.is_empty() == expected.is_empty(), "{note}");
         }
+    }
+
+    #[test]
+    fn comments_precede_a_table() {
+        let expected = r#"[{"id":1,"n":2},{"id":3,"n":4}]"#;
+        for text in [
+            "# of today, by hand\n# unit: EUR\nid,n\n1,2\n3,4\n",
+            "##version=1\n#id\tn\n1\t2\n3\t4\n",
+        ] {
+            assert_eq!(json(text), expected, "{text}");
+        }
+        assert_eq!(json("# A title\n# Another, one\n"), "none");
+    }
+
+    #[test]
+    fn totals_are_no_rows() {
+        let text = |last: &str| format!("name,n,price\na,1,0.1\nb,2,0.2\n{last}\n");
+        for last in ["Total,3,", "TOTAL:,,0.3", ",3,Total"] {
+            let (json, note) = to_json(&text(last)).unwrap();
+            let rows = String::from_utf8(json).unwrap();
+            let is_total = !last.starts_with(',');
+            assert_eq!(rows.matches("price").count(), 3 - usize::from(is_total), "{rows}");
+            assert_eq!(note.contains("the total of the others, was left out"), is_total);
+        }
+        // A row with another value is no total, whatever its name.
+        assert_eq!(to_json(&text("Total,4,")).unwrap().1, "");
+        assert_eq!(to_json(&text("c,3,")).unwrap().1, "");
     }
 
     #[test]

@@ -12,7 +12,25 @@ const SAMPLED_ROWS: usize = 50;
 /// number of cells than the header. A header with a missing or repeated name needs three columns
 /// and two rows, all of the same width.
 pub(super) fn parse(text: &str) -> Option<Table> {
-    SIGNS.into_iter().find_map(|sign| parse_with(text, sign))
+    SIGNS.into_iter().find_map(|sign| parse_with(text, sign)).or_else(|| {
+        let (last, rest) = split_comments(text)?;
+        // The last comment may be the header.
+        let header = last.trim_start_matches('#').trim_start();
+        let with_header = SIGNS.into_iter().find_map(|sign| parse_with(header, sign));
+        with_header.or_else(|| SIGNS.into_iter().find_map(|sign| parse_with(rest, sign)))
+    })
+}
+
+/// Returns the text from the last of the lines that begin with `#` on, and the text after it.
+/// `None` if the text does not begin with such lines.
+fn split_comments(text: &str) -> Option<(&str, &str)> {
+    let mut rest = text;
+    let mut last = None;
+    while rest.starts_with('#') {
+        last = Some(rest);
+        rest = rest.split_once('\n').map_or("", |(_, after)| after);
+    }
+    last.map(|last| (last, rest))
 }
 
 fn parse_with(text: &str, sign: char) -> Option<Table> {

@@ -191,7 +191,8 @@ impl HtmlTable {
             parts.join(" ")
         };
         let columns = (0..width).map(name).collect();
-        let mut table = Table { columns, rows: self.rows, headings: self.headings, others: 0 };
+        let mut table =
+            Table { columns, rows: self.rows, headings: self.headings, ..Table::default() };
         table.name_columns();
         table.is_valid().then_some(table)
     }
