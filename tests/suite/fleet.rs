@@ -461,10 +461,11 @@ fn rate_limits_hold_for_all_replicas() -> Result<()> {
     let more = json!({"access": limit});
     let replicas = Replicas::start(upstreams, &redis, &more)?;
     let count = admitted(&replicas, 900)?;
-    // Three limits of their own would admit all.
-    ensure!((490..600).contains(&count), "{count} of 500 were admitted");
-    // One replica alone may use all of what the others leave.
-    ensure!(admitted(&replicas, 30)? < 15);
+    // Three limits of their own would admit all. Each replica may return a part of its last lease
+    // of 16 requests too late for the others.
+    ensure!((450..600).contains(&count), "{count} of 500 were admitted");
+    let more = admitted(&replicas, 30)?;
+    ensure!(count + more < 600, "{count} and {more} of 500 were admitted");
     // Without Redis, each replica has its share of 166, and was not asked for any of it yet.
     redis.down();
     for replica in &replicas.running {
