@@ -130,8 +130,11 @@ impl<'t> Pieces<'t> {
         match first {
             class::LOWER | class::UPPER => self.ascii_word(from),
             class::NUMBER => {
-                let end = self.ascii_run(from, class::NUMBER).unwrap_or(from);
-                (end > from).then_some(end.min(from + 3))
+                // Only three digits are read, because a run of them may be the whole text.
+                let others = (from + 1)..(from + 3);
+                let digits = 1 + others.take_while(|at| self.class(*at) == class::NUMBER).count();
+                let is_whole = digits == 3 || self.class(from + digits) != class::WIDE;
+                is_whole.then_some(from + digits)
             }
             class::SPACE | class::SYMBOL if second & class::LETTER != 0 => {
                 self.ascii_word(from + 1)
