@@ -460,6 +460,30 @@ mod tests {
     }
 
     /// Returns the sum of a metric over all labels that contain `label`.
+    /// Returns an answer to a call of a tool.
+    fn tool_answer<'a>(
+        cx: &'a CallContext,
+        endpoint: &'a str,
+        decision: &'a Decision,
+    ) -> AnswerEvent<'a> {
+        AnswerEvent {
+            cx,
+            endpoint,
+            kind: RequestKind::Tool,
+            method: "tools/call",
+            json_rpc_id: "1",
+            is_part: false,
+            parent: "",
+            kept_out: 0,
+            trace: None,
+            decision: Some(decision),
+            is_read: false,
+            latency: Duration::ZERO,
+            bytes: 1,
+            outcome: Outcome::Passed,
+        }
+    }
+
     fn sum(recorder: &Recorder, name: &str, label: &str) -> u64 {
         let text = recorder.metrics.text();
         let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
@@ -483,22 +507,8 @@ mod tests {
             let answer = |upstream: &str, endpoint: &str, is_read, original, sent| {
                 let cx = CallContext { upstream: upstream.into(), ..CallContext::default() };
                 let decision = decision(endpoint, original, sent);
-                recorder.answered(&AnswerEvent {
-                    cx: &cx,
-                    endpoint: "tools/call",
-                    kind: RequestKind::Tool,
-                    method: "tools/call",
-                    json_rpc_id: "1",
-                    is_part: false,
-                    parent: "",
-                    kept_out: 0,
-                    trace: None,
-                    decision: Some(&decision),
-                    is_read,
-                    latency: Duration::ZERO,
-                    bytes: 1,
-                    outcome: Outcome::Passed,
-                });
+                let answer = tool_answer(&cx, "tools/call", &decision);
+                recorder.answered(&AnswerEvent { is_read, ..answer });
             };
             let (mut net, mut oversized) = (0i128, 0);
             for (original, first, reads, tool) in &walks {
@@ -536,22 +546,8 @@ mod tests {
     fn unnamed_upstream_is_recorded_under_its_own_name() {
         let recorder = Recorder::new(1, None, Arc::new(SystemClock));
         recorder.name_upstream("files-server");
-        recorder.answered(&AnswerEvent {
-            cx: &CallContext::default(),
-            endpoint: "read",
-            kind: RequestKind::Tool,
-            method: "tools/call",
-            json_rpc_id: "1",
-            is_part: false,
-            parent: "",
-            kept_out: 0,
-            trace: None,
-            decision: Some(&decision("read", 9_000, 900)),
-            is_read: false,
-            latency: Duration::ZERO,
-            bytes: 1,
-            outcome: Outcome::Passed,
-        });
+        let (cx, decision) = (CallContext::default(), decision("read", 9_000, 900));
+        recorder.answered(&tool_answer(&cx, "read", &decision));
         assert_eq!(recorder.query(&RecordQuery::default())[0].upstream, "files-server");
         assert_eq!(sum(&recorder, "context_guard_oversized_total", "=\"files-server\""), 1);
         assert!(!recorder.metrics.text().contains("{upstream=\"\""));

@@ -12,12 +12,11 @@ const SAMPLED_ROWS: usize = 50;
 /// number of cells than the header. A header with a missing or repeated name needs three columns
 /// and two rows, all of the same width.
 pub(super) fn parse(text: &str) -> Option<Table> {
-    SIGNS.into_iter().find_map(|sign| parse_with(text, sign)).or_else(|| {
+    let parse_part = |part: &str| SIGNS.into_iter().find_map(|sign| parse_with(part, sign));
+    parse_part(text).or_else(|| {
         let (last, rest) = split_comments(text)?;
         // The last comment may be the header.
-        let header = last.trim_start_matches('#').trim_start();
-        let with_header = SIGNS.into_iter().find_map(|sign| parse_with(header, sign));
-        with_header.or_else(|| SIGNS.into_iter().find_map(|sign| parse_with(rest, sign)))
+        parse_part(last.trim_start_matches('#').trim_start()).or_else(|| parse_part(rest))
     })
 }
 

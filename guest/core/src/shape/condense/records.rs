@@ -186,8 +186,8 @@ impl<'r> RecordCondenser<'r> {
             && let Some(more) = choose(token_limit.saturating_mul(2))
         {
             cache.read = (0..self.schema.fields.len()).map(|at| more.is_kept(at)).collect();
-            let chosen = || leaves.iter().filter(|leaf| more.is_kept(leaf.field));
-            let most = chosen().map(|leaf| (leaf.priority, leaf.cost));
+            let chosen = leaves.iter().filter(|leaf| more.is_kept(leaf.field));
+            let most = chosen.map(|leaf| (leaf.priority, leaf.cost));
             let most = most.reduce(|one, other| (one.0.max(other.0), one.1.max(other.1)));
             let is_likely = |leaf: &&SelectableField| {
                 most.is_some_and(|(priority, cost)| leaf.priority <= priority && leaf.cost <= cost)
