@@ -70,7 +70,7 @@ pub struct Upstream {
 pub enum StderrLevel {
     /// No line is logged, except the last ones if the command ends unexpectedly, as at any level.
     Off,
-    /// Lines are logged with `-v`, or if CONTEXT_GUARD_LOG allows it.
+    /// Lines are logged with `serve -v`, or if CONTEXT_GUARD_LOG allows it.
     #[default]
     Debug,
     /// Lines are logged at the default level of the log.
