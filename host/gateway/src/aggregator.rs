@@ -20,6 +20,7 @@ mod definitions;
 mod dispatch;
 mod event_response;
 pub(crate) mod event_streams;
+mod fair_cache;
 mod forward;
 mod fresh_lists;
 mod handshake;
