@@ -1,7 +1,7 @@
 //! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
 //! configuration. Clients read the result in pages with cursors of the gateway's own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
@@ -65,7 +66,7 @@ pub(super) struct Lists {
     /// are listed again for the guard.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     /// The lists that are being fetched after an answer without them.
-    refetching: Mutex<HashSet<RefetchKey>>,
+    refetching: Mutex<HashMap<RefetchKey, AbortHandle>>,
     /// The lists that the gateway announced as changed. A client that asks again gets no older one.
     announced: Mutex<LruCache<RefetchKey, ()>>,
     /// The lists that an upstream did not return in time, with the time of the first attempt.
