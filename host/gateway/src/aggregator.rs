@@ -20,6 +20,7 @@ mod definitions;
 mod dispatch;
 mod event_response;
 pub(crate) mod event_streams;
+mod fair_cache;
 mod forward;
 mod fresh_lists;
 mod handshake;
@@ -59,8 +60,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use self::catalogue::Catalogues;
 pub(crate) use self::catalogue_routes::route_path;
@@ -88,6 +91,9 @@ use crate::telemetry::Recorder;
 
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
 const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
+
+/// The maximum time for which the start and the end of the gateway wait until lists are stored.
+const MAX_STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// The share of the allowed processes that the gateway starts for itself at one time, as a divisor.
 /// The remaining processes are for clients.
@@ -202,19 +208,35 @@ impl Aggregator {
         }
     }
 
-    /// Stores the last lists, if they have changed.
+    /// Stores the last lists, if they have changed. Waits for at most [`MAX_STORE_WAIT`]: the state
+    /// folder may be on a disk that does not answer.
     pub(crate) async fn store_lists(self: &Arc<Self>) {
-        if self.list_file.get().is_none() || !self.connections.known.take_common_change() {
-            return;
+        let Some(file) = self.list_file.get() else { return };
+        let storing = async {
+            let reserved = file.reserve().await;
+            // A task that fails has logged the reason.
+            let _ = self.spawn_writing(reserved).await;
+        };
+        if tokio::time::timeout(MAX_STORE_WAIT, storing).await.is_err() {
+            warn!("the state folder does not answer: the last lists of upstreams are not stored");
         }
+    }
+
+    /// Stores the last lists in the background, if they have changed and no other task stores them.
+    fn start_storing_lists(self: &Arc<Self>) {
+        if let Some(reserved) = self.list_file.get().and_then(ListFile::try_reserve) {
+            drop(self.spawn_writing(reserved));
+        }
+    }
+
+    fn spawn_writing(self: &Arc<Self>, reserved: OwnedMutexGuard<()>) -> JoinHandle<()> {
         let aggregator = Arc::clone(self);
-        let writing = tokio::task::spawn_blocking(move || {
+        tokio::task::spawn_blocking(move || {
             if let Some(file) = aggregator.list_file.get() {
                 let known = &aggregator.connections.known;
-                file.write(&aggregator.guard_identity(), aggregator.servers(), known);
+                file.write(reserved, &aggregator.guard_identity(), aggregator.servers(), known);
             }
-        });
-        let _ = writing.await;
+        })
     }
 
     /// Returns the digests of the active component and policy, on which stored lists depend.
@@ -242,7 +264,7 @@ impl Aggregator {
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }
-            self.store_lists().await;
+            self.start_storing_lists();
             if self.has_waiting_clients() {
                 tokio::spawn(Arc::clone(&self).retry_lists());
             }
