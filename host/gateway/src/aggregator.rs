@@ -87,7 +87,7 @@ use crate::fleet::OwnerTag;
 use crate::telemetry::Recorder;
 
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
-const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
 /// The share of the allowed processes that the gateway starts for itself at one time, as a divisor.
 /// The remaining processes are for clients.
@@ -242,6 +242,7 @@ impl Aggregator {
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }
+            self.sessions.trim_events();
             self.store_lists().await;
             if self.has_waiting_clients() {
                 tokio::spawn(Arc::clone(&self).retry_lists());
