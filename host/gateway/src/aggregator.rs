@@ -15,6 +15,7 @@ mod client_list;
 mod client_names;
 mod client_presence;
 mod client_session;
+mod connection_slots;
 mod connections;
 mod definitions;
 mod dispatch;
@@ -133,7 +134,7 @@ impl Aggregator {
         let max_warming = (config.limits.processes / WARM_SHARE).max(1);
         let router = Arc::new(Router::new(&servers, config.is_prefixed()));
         let names = servers.iter().map(|server| server.name.clone()).collect();
-        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
+        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), &config.limits));
         let definitions = Arc::new(Definitions::new(&recorder));
         let programs = Programs::new(&config.code, sandbox);
         let is_transparent =
