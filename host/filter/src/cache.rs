@@ -230,6 +230,11 @@ impl Cache {
 }
 
 impl CacheKey {
+    /// Returns the memory of the names in the key, in bytes.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.principal.len() + self.endpoint.len()
+    }
+
     /// Returns the name of the answer in the shared store.
     fn name(&self) -> String {
         format!("answer-{}", to_hex(&self.digest))

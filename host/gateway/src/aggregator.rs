@@ -15,6 +15,7 @@ mod client_list;
 mod client_names;
 mod client_presence;
 mod client_session;
+mod connection_slots;
 mod connections;
 mod definitions;
 mod dispatch;
@@ -90,7 +91,7 @@ use crate::fleet::OwnerTag;
 use crate::telemetry::Recorder;
 
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
-const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
 
 /// The maximum time for which the start and the end of the gateway wait until lists are stored.
 const MAX_STORE_WAIT: Duration = Duration::from_secs(5);
@@ -139,7 +140,7 @@ impl Aggregator {
         let max_warming = (config.limits.processes / WARM_SHARE).max(1);
         let router = Arc::new(Router::new(&servers, config.is_prefixed()));
         let names = servers.iter().map(|server| server.name.clone()).collect();
-        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
+        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), &config.limits));
         let definitions = Arc::new(Definitions::new(&recorder));
         let programs = Programs::new(&config.code, sandbox);
         let is_transparent =
@@ -264,6 +265,7 @@ impl Aggregator {
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }
+            self.sessions.trim_events();
             self.start_storing_lists();
             if self.has_waiting_clients() {
                 tokio::spawn(Arc::clone(&self).retry_lists());
