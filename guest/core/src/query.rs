@@ -2,8 +2,10 @@
 //! matching lines, and totals over all records.
 
 pub mod aggregate;
+mod alike;
 mod calendar;
 mod code;
+mod columns;
 pub mod comparison;
 mod compiled_regex;
 pub mod condition;
@@ -181,7 +183,10 @@ impl Query {
         }
         let raw = visible(bytes, form);
         let converted = if self.needs_records() { input::convert(&raw) } else { None };
-        let Some(converted) = converted else { return self.run_on_json(&raw, input) };
+        let Some(converted) = converted else {
+            let found = self.run_on_json(&raw, input);
+            return found.or_else(|error| self.run_on_rows(&raw, input).ok_or(error));
+        };
         let is_list = converted.json.starts_with(b"[");
         let found = match self.is_program() && is_list {
             true => self.run_jq(&converted.json, true),
@@ -197,6 +202,20 @@ impl Query {
         };
         result.description.push_str(&converted.note);
         Ok(result)
+    }
+
+    /// Runs the query on the rows of a table in JSON as records. `None` if the query needs no
+    /// records, if there is no such table, or if the query fails.
+    fn run_on_rows(&self, raw: &[u8], input: &QueryInput<'_>) -> Option<QueryResult> {
+        if self.is_program() || !self.needs_records() {
+            return None;
+        }
+        let records = RecordSet::locate(raw, input.limits)?;
+        let outline = records.outline.is_complete().then_some(&records.outline)?;
+        let (json, note) = columns::with_records(outline, records.root)?;
+        let mut result = self.run_on_json(&json, input).ok()?;
+        result.description.push_str(&note);
+        Some(result)
     }
 
     /// Runs the query on a document, on lines of JSON, or on any other text.

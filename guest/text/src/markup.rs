@@ -26,11 +26,14 @@ pub enum Piece<'t> {
 }
 
 /// An iterator over the parts of a document, each with the byte offset at which it begins. Skips
-/// comments, declarations, processing instructions, and the content of scripts and styles. O(n) in
-/// total.
+/// comments, declarations, processing instructions, and the content of scripts and styles. In a
+/// document with an XML declaration whose root is not `html`, elements of these names are like any
+/// other. O(n) in total.
 pub struct Pieces<'t> {
     text: &'t str,
     at: usize,
+    /// True if no element has content without tags, as in XML.
+    is_xml: bool,
     /// The name of an open element whose content has no tags, such as `script`. `None` outside of
     /// such elements.
     raw: Option<&'t str>,
@@ -40,7 +43,7 @@ impl<'t> Pieces<'t> {
     /// Creates an iterator over the parts of `text`.
     #[must_use]
     pub fn new(text: &'t str) -> Self {
-        Self { text, at: 0, raw: None }
+        Self { text, at: 0, is_xml: is_xml(text), raw: None }
     }
 
     fn rest(&self) -> &'t str {
@@ -69,7 +72,8 @@ impl<'t> Pieces<'t> {
         let name_end = inside.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inside.len());
         let (name, attributes) = inside.split_at_checked(name_end)?;
         let is_raw = ["script", "style"].iter().any(|raw| name.eq_ignore_ascii_case(raw));
-        self.raw = (is_raw && !closed && start < self.at).then_some(name);
+        self.is_xml &= !name.eq_ignore_ascii_case("html");
+        self.raw = (is_raw && !self.is_xml && !closed && start < self.at).then_some(name);
         Some(Piece::Open { name, attributes: attributes.trim(), closed })
     }
 }
@@ -115,6 +119,13 @@ impl<'t> Iterator for Pieces<'t> {
             }
         }
     }
+}
+
+/// Returns true if a text begins with an XML declaration.
+#[must_use]
+pub fn is_xml(text: &str) -> bool {
+    let start = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+    start.starts_with("<?xml ")
 }
 
 /// Returns true if a text begins with a tag.
@@ -267,6 +278,25 @@ mod tests {
             attributes("x='1>2' y z = w").collect::<Vec<_>>(),
             [("x", "1>2"), ("y", ""), ("z", "w")]
         );
+    }
+
+    #[test]
+    fn scripts_of_xml_have_tags() {
+        let names = |text: &str| {
+            let pieces = Pieces::new(text).filter_map(|(_, piece)| match piece {
+                Piece::Open { name, .. } => Some(name.to_owned()),
+                _ => None,
+            });
+            pieces.collect::<Vec<_>>()
+        };
+        let scripts = "<script id='a'><elem/></script>";
+        assert_eq!(
+            names(&format!("<?xml version='1.0'?><run>{scripts}</run>")),
+            ["run", "script", "elem"]
+        );
+        let page = format!("<?xml version='1.0'?><html>{scripts}</html>");
+        assert_eq!(names(&page), ["html", "script"]);
+        assert_eq!(names(scripts), ["script"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The guard's own arguments of a tool call: separates, parses and removes them.
 
+mod ids;
 mod unknown;
 mod values;
 
@@ -9,6 +10,7 @@ use context_guard_protocol::argument::{
 };
 use serde_json::{Map, Value};
 
+use self::ids::parse_ids;
 use self::unknown::unknown_argument;
 use self::values::{
     jq_path, jq_program, parse_expression, parse_number, parse_offset, parse_order,
@@ -307,7 +309,7 @@ impl GuardArguments {
                 self.query.mode =
                     Some(mode.ok_or("response_mode must be ids_only, metadata, preview or full")?);
             }
-            "filter_ids" => self.query.filter_ids = parse_texts(name, value)?,
+            "filter_ids" => self.query.filter_ids = parse_ids(name, value)?,
             "min_score" => {
                 let score = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
                 let score = score

@@ -2,6 +2,7 @@
 //! distinct(city)`. They cover all records, including those that an excerpt hides.
 
 mod check;
+mod dialects;
 mod distinct;
 mod expression;
 mod filtered;
@@ -185,7 +186,7 @@ impl Aggregates {
         } else {
             let flat = unnest::rewritten(text)?;
             let named = unnest::with_aliases(flat.as_deref().unwrap_or(text));
-            named.or(flat).or_else(|| frame::totals(text))
+            named.or(flat).or_else(|| frame::totals(text)).or_else(|| dialects::totals(text))
         };
         if let Some(rewritten) = &rewritten {
             reader = Reader::new("aggregate", rewritten)?;

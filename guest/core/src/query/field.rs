@@ -1,5 +1,6 @@
 //! Names of fields in expressions, and the values that they have in records.
 
+mod alike;
 mod log;
 mod path;
 mod row;

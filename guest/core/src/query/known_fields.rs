@@ -1,5 +1,6 @@
 //! The fields that records have, for error messages about absent fields.
 
+use super::alike::alike;
 use super::names::join_names;
 use super::reader::is_word_character;
 use super::records::RecordSet;
@@ -60,8 +61,8 @@ fn as_written(name: &str) -> String {
 }
 
 /// Returns a selection of fields with the names that records have, where it names them in another
-/// case. `None` if that changes nothing. A name that several fields share but for their case, and
-/// a GraphQL selection remain.
+/// case, with other separators, or without the objects around them. `None` if that changes nothing.
+/// A name that can mean several fields, and a GraphQL selection remain.
 pub(super) fn in_known_case(records: &RecordSet<'_>, fields: &str) -> Option<String> {
     if fields.contains(['{', '}']) {
         return None;
@@ -76,6 +77,7 @@ pub(super) fn in_known_case(records: &RecordSet<'_>, fields: &str) -> Option<Str
         let mut same = known.iter().filter(|known| known.to_lowercase() == wanted);
         match (same.next(), same.next()) {
             (Some(known), None) => known.clone(),
+            (None, _) => alike(&known, &wanted).unwrap_or(name).to_owned(),
             _ => name.to_owned(),
         }
     };

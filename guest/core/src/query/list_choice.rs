@@ -9,6 +9,7 @@ use super::field::FieldName;
 use super::path::Path;
 use super::reader::{Reader, is_word_character};
 use super::records::{PathTarget, RecordSet};
+use crate::json::outline::NodeId;
 
 impl Query {
     /// Returns the names that lead to the list which the query names after `FROM`. Empty if it
@@ -78,14 +79,14 @@ impl Query {
     }
 
     /// Returns the JSON Pointer of the only list whose records have all fields of the query.
-    /// `None` if the records are known already, or if no list or several have them.
-    /// O(lists × fields × records).
+    /// `None` if the query names a path, if the records have the fields already, or if no list or
+    /// several have them. O(lists × fields × records).
     pub(super) fn list_with_fields(
         &self,
         records: &RecordSet<'_>,
         aggregates: Option<&Aggregates>,
     ) -> Option<String> {
-        if records.is_list || self.path.is_some() {
+        if self.path.is_some() {
             return None;
         }
         let mut names: Vec<FieldName> = Vec::new();
@@ -101,10 +102,11 @@ impl Query {
         if names.is_empty() {
             return None;
         }
-        let mut found = records
-            .record_lists()
-            .into_iter()
-            .filter(|(_, ids)| names.iter().all(|name| name.find(records, ids).is_some()));
+        let has_all = |ids: &[NodeId]| names.iter().all(|name| name.find(records, ids).is_some());
+        if records.is_list && has_all(&records.ids) {
+            return None;
+        }
+        let mut found = records.record_lists().into_iter().filter(|(_, ids)| has_all(ids));
         let (path, _) = found.next()?;
         found.next().is_none().then_some(path)
     }

@@ -218,6 +218,16 @@ impl Literal {
         }
     }
 
+    /// Returns the boolean value that the unquoted digit 1 or 0 has in SQL. `None` for other
+    /// literals.
+    fn digit(&self) -> Option<bool> {
+        match self.text.as_str() {
+            "1" if !self.is_quoted => Some(true),
+            "0" if !self.is_quoted => Some(false),
+            _ => None,
+        }
+    }
+
     /// Returns true if a value equals the literal. `None` if the value is null or an object.
     pub(super) fn equals(&self, value: &Value<'_>) -> Option<bool> {
         match value {
@@ -225,7 +235,10 @@ impl Literal {
             value if !self.scale.unit().is_empty() => {
                 Some(self.order(value) == Some(Ordering::Equal))
             }
-            Value::Bool(value) => Some(self.boolean() == Some(*value)),
+            // SQL dialects without a boolean type write 1 and 0.
+            Value::Bool(value) => {
+                Some(self.boolean() == Some(*value) || self.digit() == Some(*value))
+            }
             Value::Text(text) if text.as_ref() == self.text => Some(true),
             Value::Text(text) if self.ignores_case && is_same_text(text, &self.text) => Some(true),
             Value::Text(_) if self.is_quoted => Some(false),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::table::write_cell;
 use crate::json::text::quoted;
-use crate::text::markup::{Piece, Pieces, attributes, decode_references};
+use crate::text::markup::{Piece, Pieces, attributes, decode_references, is_xml};
 
 /// The maximum depth of elements. Writing is recursive.
 const MAX_DEPTH: usize = 60;
@@ -47,13 +47,15 @@ pub(super) fn to_json(text: &str) -> Option<Vec<u8>> {
     if !text.trim_start().starts_with('<') {
         return None;
     }
+    let is_declared = is_xml(text);
     let mut document = XmlDocument::default();
     for (start, piece) in Pieces::new(text) {
         match piece {
             Piece::Open { name, attributes, closed } => {
-                // The scanner skips the content of these two as HTML does.
-                let is_html =
-                    ["script", "style", "html"].iter().any(|own| name.eq_ignore_ascii_case(own));
+                // Without a declaration, the scanner skips the content of these two as HTML does.
+                let is_html = name.eq_ignore_ascii_case("html")
+                    || !is_declared
+                        && ["script", "style"].iter().any(|own| name.eq_ignore_ascii_case(own));
                 if is_html {
                     return None;
                 }

@@ -15,6 +15,9 @@ pub(super) fn unknown_argument(owner: &str, name: &str) -> String {
         }
         "tail" | "last" => "; for the end of a text, give startLine; for the last items of a list, path: $[-1] or jq: .[-5:]".to_owned(),
         "head" | "first" | "top" | "n" | "count" | "size" => "; for the number of items give limit; to count, aggregate: count".to_owned(),
+        "lines" | "line" | "range" | "linerange" => {
+            "; for lines 10 to 40, write startLine: 10, endLine: 40".to_owned()
+        }
         "groupby" | "having" | "sum" | "avg" | "min" | "max" => {
             "; for totals, write aggregate: \"count by status\"".to_owned()
         }

@@ -257,6 +257,10 @@ impl<'t> Branches<'t> {
         let subject = text.get("case".len()..when)?.trim();
         let tested = text.get(when + "when".len()..then)?.trim();
         let condition = match subject {
+            // A name alone is a flag.
+            "" if tested.chars().all(|c| is_word_character(c) || c == '.') => {
+                format!("{tested} = true")
+            }
             "" => tested.to_owned(),
             subject => format!("{subject} = {tested}"),
         };

@@ -9,8 +9,21 @@ use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 
 /// Functions that test for an element.
-pub(super) const FUNCTIONS: [&str; 6] =
-    ["array_contains", "list_contains", "array_has", "list_has", "json_contains", "has"];
+pub(super) const FUNCTIONS: [&str; 13] = [
+    "array_contains",
+    "list_contains",
+    "array_has",
+    "list_has",
+    "json_contains",
+    "has",
+    "hasany",
+    "hasall",
+    "array_has_any",
+    "list_has_any",
+    "array_has_all",
+    "list_has_all",
+    "arrays_overlap",
+];
 
 /// Reads the list after `=` or `!=` in `kind = ANY(ARRAY['a', 'b'])` and `kind <> ALL('{a,b}')`,
 /// and returns the test. `None`, with nothing read, if something else is next.

@@ -107,7 +107,12 @@ impl Parser {
         let operand = self.operand(reader)?;
         let test = match word.as_str() {
             word if arrays::FUNCTIONS.contains(&word) && reader.eat(",") => match word {
-                "json_contains" => arrays::containing(reader, &operand, false)?,
+                "json_contains" | "hasall" | "array_has_all" | "list_has_all" => {
+                    arrays::containing(reader, &operand, false)?
+                }
+                "hasany" | "array_has_any" | "list_has_any" | "arrays_overlap" => {
+                    arrays::containing(reader, &operand, true)?
+                }
                 _ => equal(operand, read_literal(reader, false)?)?,
             },
             "exists" | "has" => presence(operand),

@@ -99,6 +99,7 @@ fn converted(text: &str) -> Option<String> {
         .or_else(|| parameters(text))
         .or_else(|| shell(text))
         .or_else(|| matchers(text))
+        .or_else(|| search_terms(text))
         .or_else(|| sorted(text))
         .or_else(|| closure(text))
         .or_else(|| joined(text))
@@ -287,12 +288,84 @@ fn shell(text: &str) -> Option<String> {
     condition.filter(|_| has_comparison)
 }
 
-/// Converts label matchers of PromQL and LogQL: `{a="x", b=~"y|z"}`.
+/// Converts label matchers of PromQL and LogQL, perhaps with stages: `{a="x", b=~"y|z"} | json |
+/// c > 5`. Also filters of CloudWatch: `{ ($.a = 5) && ($.b > 3) }`.
 fn matchers(text: &str) -> Option<String> {
-    let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    let inner = text.strip_prefix('{')?;
+    let (inner, after) = inner.split_at_checked(end_of_group(inner)?)?;
+    let (inner, after) = (inner.trim(), after.strip_prefix('}')?.trim());
+    let is_filter = inner.trim_start_matches(['(', ' ']).starts_with("$.");
     let name = inner.find(|c| !is_word_character(c))?;
-    let is_matcher = inner.get(name..)?.trim_start().starts_with(['=', '!']);
-    (name > 0 && is_matcher && end_of_group(inner).is_none()).then(|| inner.to_owned())
+    let is_matcher = name > 0 && inner.get(name..)?.trim_start().starts_with(['=', '!']);
+    if !is_matcher && !is_filter {
+        return None;
+    }
+    let mut conditions = vec![inner.to_owned()];
+    for stage in parts(after, "|").into_iter().map(str::trim).filter(|stage| !stage.is_empty()) {
+        match stage {
+            // The records are parsed already.
+            "json" | "logfmt" => {}
+            stage if stage.starts_with(char::is_alphabetic) && stage.contains(['=', '<', '>']) => {
+                conditions.push(stage.to_owned());
+            }
+            _ => return None,
+        }
+    }
+    // Matchers with commas between them must all hold.
+    if let [_, _, ..] = conditions.as_slice()
+        && let Some(first) = conditions.first_mut()
+    {
+        *first = parts(first, ",").join(" AND ");
+    }
+    Some(conditions.join(" AND "))
+}
+
+/// Converts terms of GitHub's search with the fields of its API: `is:open -label:bug author:ann
+/// comments:>10`. `None` without a term of `is`, because others are read as they are.
+fn search_terms(text: &str) -> Option<String> {
+    const FIELDS: [(&str, &str); 9] = [
+        ("author", "user.login"),
+        ("assignee", "assignees.login"),
+        ("label", "labels.name"),
+        ("milestone", "milestone.title"),
+        ("created", "created_at"),
+        ("updated", "updated_at"),
+        ("closed", "closed_at"),
+        ("merged", "merged_at"),
+        ("reason", "state_reason"),
+    ];
+    let mut has_state = false;
+    let mut conditions = Vec::new();
+    for term in parts(text, " ").into_iter().map(str::trim).filter(|term| !term.is_empty()) {
+        let (not, term) = term.strip_prefix('-').map_or(("", term), |term| ("NOT ", term));
+        let (name, value) = term.split_once(':').filter(|(_, value)| !value.is_empty())?;
+        name.chars().all(|c| is_word_character(c) || c == '.').then_some(())?;
+        let condition = match (name, value) {
+            ("is" | "state", "open" | "closed") => format!("state = '{value}'"),
+            ("is", "merged") => "merged_at IS NOT NULL".to_owned(),
+            ("is", "draft" | "locked" | "private" | "archived") => format!("{value} = true"),
+            ("is", "unmerged") => "merged_at IS NULL".to_owned(),
+            // The list has records of one kind.
+            ("is" | "type", "pr" | "issue") => continue,
+            ("is", _) => return None,
+            _ => {
+                let known = FIELDS.iter().find(|(word, _)| *word == name);
+                let field = known.map_or(name, |(_, field)| field);
+                let sign = [">=", "<=", ">", "<"].into_iter().find(|sign| value.starts_with(sign));
+                let sign = sign.unwrap_or("");
+                let value = value.strip_prefix(sign).unwrap_or(value).trim_matches('"');
+                let sign = if sign.is_empty() { "=" } else { sign };
+                let value = match value.parse::<f64>() {
+                    Ok(_) => value.to_owned(),
+                    Err(_) => format!("'{value}'"),
+                };
+                format!("{field} {sign} {value}")
+            }
+        };
+        has_state |= name == "is";
+        conditions.push(format!("{not}({condition})"));
+    }
+    has_state.then(|| conditions.join(" AND "))
 }
 
 /// Converts the order of a search: `kind:new sort:price-desc`.
@@ -322,6 +395,17 @@ mod tests {
             ("kind:new -in:x", None),
             ("{a=\"x\", b=~\"y|z\"}", Some("a=\"x\", b=~\"y|z\"")),
             ("{\"a\": \"x=y\"}", None),
+            ("{a=\"x\", b!=\"y, z\"} | json | c > 5", Some("a=\"x\" AND b!=\"y, z\" AND c > 5")),
+            ("{a=\"x\"} |= \"text\"", None),
+            ("{ ($.a = 5) && ($.b > 3) }", Some("($.a = 5) && ($.b > 3)")),
+            (
+                "is:open -label:\"good first\" comments:>=10 author:ann",
+                Some(
+                    "(state = 'open') AND NOT (labels.name = 'good first') AND (comments >= 10) AND (user.login = 'ann')",
+                ),
+            ),
+            ("label:bug comments:>10", None),
+            ("is:nice", None),
             ("kind:new sort:price.total-desc", Some("kind:new order by price.total desc")),
             ("kind:new sort:5", None),
             ("{ it.a + it.b > 60 }", Some("a + b > 60")),

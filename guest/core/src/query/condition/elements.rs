@@ -1,5 +1,5 @@
-//! Converts tests of the elements of a list in SQL and CEL: `EXISTS (SELECT 1 FROM lines l WHERE
-//! l.price > 5)`, `lines.exists(l, l.price > 5)`.
+//! Converts tests of the elements of a list in SQL, CEL and OData: `EXISTS (SELECT 1 FROM lines l
+//! WHERE l.price > 5)`, `lines.exists(l, l.price > 5)`, `lines/any(l: l/price gt 5)`.
 
 use super::frame::without_table;
 use crate::query::code::{end_of_group, keyword, parts, replaced};
@@ -10,7 +10,28 @@ const METHODS: [(&str, &str); 2] = [(".exists(", ".some("), (".all(", ".every(")
 
 /// Converts the tests inside a condition. `None` if there are none.
 pub(super) fn condition(text: &str) -> Option<String> {
-    replaced(text, |before, rest| method(rest).or_else(|| subquery(before, rest)))
+    replaced(text, |before, rest| {
+        method(rest).or_else(|| lambda_of_odata(rest)).or_else(|| subquery(before, rest))
+    })
+}
+
+/// Converts `/any(l: l/price gt 5)` to `.some(l => l.price gt 5)`.
+fn lambda_of_odata(rest: &str) -> Option<(usize, String)> {
+    const METHODS: [(&str, &str); 2] = [("/any(", ".some("), ("/all(", ".every(")];
+    let (word, converted) = METHODS.iter().find(|(word, _)| rest.starts_with(word))?;
+    let inner = rest.get(word.len()..)?;
+    let inner = inner.get(..end_of_group(inner)?)?;
+    let (name, test) = inner.split_once(':')?;
+    let name = name.trim();
+    let is_name = name.starts_with(char::is_alphabetic) && name.chars().all(is_word_character);
+    let test = replaced(test, |before, rest| {
+        let is_path = before.ends_with(is_word_character) && rest.starts_with('/');
+        is_path.then(|| (1, ".".to_owned()))
+    });
+    let test =
+        test.unwrap_or_else(|| inner.split_once(':').map_or("", |(_, test)| test).to_owned());
+    let length = word.len() + inner.len();
+    is_name.then(|| (length, format!("{converted}{name} => {}", test.trim())))
 }
 
 /// Converts `.exists(l, l.price > 5)` to `.some(l => l.price > 5)`.
@@ -68,6 +89,8 @@ mod tests {
             ("EXISTS (SELECT 1 FROM h, g WHERE h.s = g.s)", None),
             ("exists(a)", None),
             ("a.all(r => r > 1)", None),
+            ("a/any(r: r/b/c eq 'x/y') and d eq 1", Some("a.some(r => r.b.c eq 'x/y') and d eq 1")),
+            ("a/any()", None),
             ("a = 'EXISTS (SELECT 1 FROM h WHERE s = 1)'", None),
         ] {
             assert_eq!(condition(text).as_deref(), expected, "{text}");

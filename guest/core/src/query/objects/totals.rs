@@ -7,6 +7,9 @@ use super::{field_name, is_pipeline, parse};
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
+/// The functions of totals in objects.
+const FUNCTIONS: [&str; 7] = ["sum", "avg", "mean", "min", "max", "median", "count"];
+
 /// Converts totals such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
 ///
 /// # Errors
@@ -157,7 +160,21 @@ fn keyed(members: &Map<String, Value>) -> Option<String> {
                 Value::Object(named),
             ) => {
                 for (alias, total) in named {
-                    totals.push(format!("{} as {}", metric(total)?, quote(alias)));
+                    // `{"price": "max"}` and `{"price": ["min", "max"]}` name a field.
+                    let functions = match total {
+                        Value::Array(list) => list.iter().map(Value::as_str).collect(),
+                        total => Some(Vec::from_iter(total.as_str())),
+                    };
+                    let functions = functions.filter(|all| {
+                        !all.is_empty() && all.iter().all(|name| FUNCTIONS.contains(name))
+                    });
+                    match functions {
+                        Some(functions) if total.as_str() != Some("count") => {
+                            let field = field_name(alias);
+                            totals.extend(functions.iter().map(|name| format!("{name}({field})")));
+                        }
+                        _ => totals.push(format!("{} as {}", metric(total)?, quote(alias))),
+                    }
                 }
             }
             ("having", Value::String(condition)) => having = format!(" having {condition}"),
@@ -191,7 +208,6 @@ fn named_metric(total: &Value) -> Option<String> {
 /// Converts one total: `{"sum": "price"}`, `{"function": "sum", "field": "price"}` or
 /// `"sum(price)"`. `None` for other values.
 fn metric(total: &Value) -> Option<String> {
-    const FUNCTIONS: [&str; 7] = ["sum", "avg", "mean", "min", "max", "median", "count"];
     if let Some(text) = total.as_str() {
         let call = text.split('(').next()?.trim().to_lowercase();
         return FUNCTIONS.contains(&call.as_str()).then(|| text.to_owned());

@@ -90,6 +90,9 @@ impl Operand {
         } else if let Some((owner, field)) = self.list_of_length(records, all) {
             (self.name, self.field) = (owner, field);
             self.function = Some(FieldFunction::Length);
+        } else if let Some((name, field)) = self.name.find_alike(records, all) {
+            // The description of the query shows the full name.
+            (self.name, self.field) = (name, field);
         } else {
             self.field = self.name.resolve(records, all)?;
         }

@@ -74,7 +74,7 @@ const PERIODS: [(&str, &str); 3] = [("3600", " * 24"), ("60", " * 1440"), ("8640
 
 /// Converts the functions in a text. `None` if there are none.
 pub(super) fn converted(text: &str) -> Option<String> {
-    converted_by(&[elements, epochs, dates, numbers], text)
+    converted_by(&[elements, epochs, truncated, dates, numbers], text)
 }
 
 /// A call at the start of a text.
@@ -128,6 +128,33 @@ fn elements(text: &str) -> Option<String> {
         let is_name = !name.is_empty() && name.chars().all(is_word_character);
         (is_name && is_path(list))
             .then(|| (call.length(rest), format!("{list}.{method}({name} => {})", body.trim())))
+    })
+}
+
+/// Shortens the literal after a truncated date: `date_trunc('month', a) = '2024-05-01'` to
+/// `date_trunc('month', a) = '2024-05'`, because the parts of dates are written without a day.
+fn truncated(text: &str) -> Option<String> {
+    replaced(text, |before, rest| {
+        let call = FunctionCall::read(before, rest).filter(|call| call.name == "date_trunc")?;
+        let arguments = call.arguments.to_lowercase();
+        let length = ["year", "month"].iter().zip([4, 7]).find_map(|(unit, length)| {
+            let is_unit =
+                parts(&arguments, ",").iter().any(|part| part.trim_matches('\'') == *unit);
+            is_unit.then_some(length)
+        })?;
+        let operand = call.after.trim_start();
+        let sign = [">=", "<=", "!=", "<>", "==", "=", ">", "<"];
+        let sign = sign.into_iter().find(|sign| operand.starts_with(sign))?;
+        let literal = operand.get(sign.len()..)?.trim_start();
+        let type_name = literal.get(..4).filter(|word| word.eq_ignore_ascii_case("date"));
+        let literal = type_name.map_or(literal, |_| literal.get(4..).unwrap_or("").trim_start());
+        let (day, after) = literal.strip_prefix('\'')?.split_once('\'')?;
+        let is_first = day.get(length..).is_some_and(|rest| {
+            ["-01", "-01-01"].contains(&rest.split([' ', 'T']).next().unwrap_or_default())
+        });
+        let plain = day.get(..length).filter(|_| is_first)?;
+        let called = rest.get(..call.length(rest))?;
+        Some((rest.len() - after.len(), format!("{called} {sign} '{plain}'")))
     })
 }
 

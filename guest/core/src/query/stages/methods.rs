@@ -171,9 +171,14 @@ impl MethodCall<'_> {
             "minby" => vec![QueryStage::Totals(format!("argmin({})", key(arguments)?.0))],
             "countby" => vec![QueryStage::Totals(format!("count by {}", key(arguments)?.0))],
             "groupby" | "groupingby" => {
+                let by = key(arguments)?.0;
+                if let Some(selected) = next.next_if(|call| call.name == "select") {
+                    let totals = totals_of_group(selected.arguments?)?;
+                    return Some(vec![QueryStage::Totals(format!("{totals} by {by}"))]);
+                }
                 let counted = next.next_if(MethodCall::counts_groups)?;
                 drop(counted);
-                vec![QueryStage::Totals(format!("count by {}", key(arguments)?.0))]
+                vec![QueryStage::Totals(format!("count by {by}"))]
             }
             _ if self.is_list() => Vec::new(),
             _ => return None,
@@ -197,6 +202,39 @@ impl MethodCall<'_> {
             _ => false,
         }
     }
+}
+
+/// Converts what C# selects of a group: `g => new { g.Key, N = g.Count(), A = g.Sum(t => t.x) }`.
+fn totals_of_group(text: &str) -> Option<String> {
+    let (group, body) = text.split_once("=>")?;
+    let group = format!("{}.", group.trim());
+    let members = body.trim().strip_prefix("new")?.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut totals = Vec::new();
+    for member in parts(members, ",").into_iter().filter(|member| !member.is_empty()) {
+        let sign =
+            member.find('=').filter(|at| member.get(at + 1..).is_some_and(|v| !v.starts_with('>')));
+        let (name, value) =
+            match sign.filter(|at| member.get(..*at).is_some_and(|name| is_word(name.trim()))) {
+                Some(at) => (member.get(..at)?.trim(), member.get(at + 1..)?.trim()),
+                None => ("", member),
+            };
+        let value = value.strip_prefix(&group)?;
+        if value == "Key" {
+            continue;
+        }
+        let (method, argument) = value.strip_suffix(')')?.split_once('(')?;
+        let method = method.to_lowercase();
+        let total = match (method.as_str(), argument) {
+            ("count", "") => "count".to_owned(),
+            ("sum" | "average" | "min" | "max", _) => {
+                let total = TOTALS.iter().find(|(known, _)| *known == method)?.1;
+                format!("{total}({})", key(argument)?.0)
+            }
+            _ => return None,
+        };
+        totals.push(if name.is_empty() { total } else { format!("{total} as {name}") });
+    }
+    (!totals.is_empty()).then(|| totals.join(", "))
 }
 
 /// Returns the condition of a function, a closure or a filter object. `None` for other arguments.

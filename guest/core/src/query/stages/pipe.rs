@@ -2,7 +2,8 @@
 //! `search ok=true | stats avg(x) by room`. PRQL writes each stage in a line of its own.
 
 use super::{QueryStage, Stages, is_list_name};
-use crate::query::code::{keyword, outside_quotes, parts};
+use crate::query::code::{keyword, outside_quotes, parts, replaced};
+use crate::query::reader::is_word_character;
 
 /// Reads stages. `names_totals` is true for a text whose first stage may be totals, false for one
 /// whose first stage may be a condition. `None` if the text has no stages, or unknown ones.
@@ -152,6 +153,13 @@ fn fields(text: &str) -> Option<String> {
 
 /// Converts totals: `n=sum(a)` to `sum(a) as n`, and `count this` of PRQL to `count`.
 fn totals(text: &str) -> String {
+    // SPL separates totals by blanks: `avg(a) max(b) by c`.
+    let separated = replaced(text, |before, rest| {
+        let name = rest.strip_prefix(' ')?.trim_start();
+        let end = name.find(|c| !is_word_character(c)).filter(|end| *end > 0)?;
+        (before.ends_with(')') && name.get(end..)?.starts_with('(')).then(|| (1, ", ".to_owned()))
+    });
+    let text = separated.as_deref().unwrap_or(text);
     let named = |total: &str| {
         let pair = parts(total, "=");
         match pair.as_slice() {

@@ -161,7 +161,7 @@ mod tests {
     use crate::config::Isolation;
 
     /// A server whose list of tools has 10 pages, each with a tool of 1 MB.
-    const LONG: &str = r#"
+    const SERVER_OF_LONG_TOOLS: &str = r#"
         id=0 page=0
         text=$(head -c 1000000 /dev/zero | tr '\0' x)
         while read -r line; do
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn long_list_of_an_upstream_is_refused() {
         let mut long = upstream("long", "", Isolation::Shared);
-        long.command = ["sh", "-c", LONG].map(str::to_owned).to_vec();
+        long.command = ["sh", "-c", SERVER_OF_LONG_TOOLS].map(str::to_owned).to_vec();
         let upstreams = vec![long, upstream("b", "tool", Isolation::Shared)];
         let (aggregator, processes) = aggregator(upstreams, 4, context_guard_test_stub::FORWARD);
         aggregator.clone().warm().await;
