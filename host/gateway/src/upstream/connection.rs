@@ -18,7 +18,9 @@ use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
 use super::subscriber_counts::ResourceSubscribers;
 use crate::message::{Head, is_stateless_version};
-use crate::protocol_mode::{ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error};
+use crate::protocol_mode::{
+    ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error, is_unknown_method,
+};
 use crate::tasks::AbortOnDrop;
 
 /// An upstream's description of itself, from its handshake.
@@ -145,6 +147,11 @@ impl UpstreamConnection {
             let error = head.and_then(|head| head.error);
             if error.is_some_and(is_stateless_error) {
                 connection.server.set_speaks(ProtocolMode::Stateless, true);
+            }
+            // Does not depend on the description of the client, unlike other errors.
+            if error.is_some_and(is_unknown_method) && connection.server.speaks(mode) != Some(true)
+            {
+                connection.server.set_speaks(mode, false);
             }
             let error = error.map_or("", RawValue::get);
             return Err(Failure::NotTranslatable(format!(
