@@ -260,7 +260,7 @@ impl Gateway {
     /// Returns true if the gateway accepts requests and at least one upstream may answer. A gateway
     /// without upstreams, such as the guard of another gateway, only has to accept requests.
     pub(crate) fn is_ready(&self) -> bool {
-        let has_upstream = self.availability().any(|upstream| !upstream.is_down());
+        let has_upstream = self.availability().any(Availability::may_answer);
         let can_answer = has_upstream || self.availability().next().is_none();
         can_answer && !self.closing.is_cancelled()
     }

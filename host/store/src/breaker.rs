@@ -56,6 +56,12 @@ impl Breaker {
         }
     }
 
+    /// Returns true if a request at the time `now` would be admitted. Unlike [`Self::admit`], does
+    /// not use up the trial.
+    pub fn can_admit(&self, now: Instant) -> bool {
+        self.state().until.is_none_or(|until| now >= until)
+    }
+
     /// Records a successful request, which closes the breaker.
     pub fn succeeded(&self) {
         *self.state() = State::default();
@@ -101,6 +107,7 @@ mod tests {
         breaker.succeeded();
         assert!(!breaker.failed(start) && breaker.failed(start));
         assert_eq!(breaker.admit(after(4)), Err(Duration::from_secs(6)));
+        assert!(!breaker.can_admit(after(9)) && breaker.can_admit(after(10)));
         assert!(breaker.admit(after(10)).is_ok(), "one is let through");
         assert!(breaker.admit(after(11)).is_err(), "the others wait for it");
         breaker.failed(after(12));

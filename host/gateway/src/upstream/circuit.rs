@@ -74,6 +74,15 @@ impl Circuit {
         is_opened
     }
 
+    /// Records the result of a periodic probe, which sends no request. Success does not show that
+    /// the upstream speaks MCP, so the upstream is not recorded as up.
+    pub(crate) fn probed(&self, result: Result<(), String>) {
+        match result {
+            Ok(()) => self.availability.probe_succeeded(self.breaker.can_admit(Instant::now())),
+            Err(reason) => self.availability.probe_failed(&reason),
+        }
+    }
+
     /// Records that a probe has reached the upstream. Closes the circuit if the last call did not
     /// reach the upstream. Otherwise admits one call as a trial.
     pub(super) fn reached(&self) {
@@ -87,5 +96,48 @@ impl Circuit {
     /// Returns true if calls are refused because the upstream failed repeatedly.
     pub(crate) fn is_open(&self) -> bool {
         self.breaker.is_open()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::clock::SystemClock;
+
+    fn circuit(pause_seconds: u64) -> Circuit {
+        let limits = UpstreamLimits { failures: 3, pause_seconds, ..UpstreamLimits::default() };
+        Circuit::new("s", &limits, Arc::new(Recorder::new(0, None, Arc::new(SystemClock))))
+    }
+
+    #[test]
+    fn reachable_upstream_may_answer() {
+        let circuit = circuit(0);
+        let may_answer = || circuit.availability.may_answer();
+        assert!(may_answer());
+        circuit.failed("it cannot be reached", true);
+        assert!(!may_answer() && !circuit.is_open());
+        circuit.probed(Ok(()));
+        assert!(may_answer() && circuit.availability.is_down() && !circuit.availability.is_up());
+        circuit.failed("it cannot be reached", true);
+        assert!(!may_answer());
+        circuit.probed(Err("it cannot be reached".to_owned()));
+        circuit.probed(Ok(()));
+        assert!(may_answer() && !circuit.availability.is_down());
+        // The pause of the open circuit has passed.
+        circuit.failed("it cannot be reached", true);
+        assert!(!may_answer() && circuit.is_open());
+        circuit.probed(Ok(()));
+        assert!(may_answer() && circuit.is_open());
+    }
+
+    #[test]
+    fn upstream_without_calls_cannot_answer() {
+        let circuit = circuit(60);
+        (0..3).for_each(|_| drop(circuit.failed("it did not answer", false)));
+        circuit.probed(Ok(()));
+        assert!(circuit.is_open() && !circuit.availability.may_answer());
+        circuit.reached();
+        circuit.probed(Ok(()));
+        assert!(circuit.is_open() && circuit.availability.may_answer());
     }
 }
