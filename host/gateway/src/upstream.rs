@@ -49,7 +49,11 @@ pub(crate) struct CallerHeaders {
 /// The reason why an upstream did not answer a request.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
-    /// The upstream is unreachable, or closed the connection.
+    /// The gateway cannot connect to the upstream, or cannot start its process, whatever the
+    /// request is.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The upstream closed the connection, or answered that it is unavailable.
     #[error("{0}")]
     Unavailable(String),
     /// The upstream refuses the client.
@@ -140,7 +144,8 @@ impl Failure {
     pub(crate) fn code(&self) -> i64 {
         use super::reply;
         match self {
-            Self::Unavailable(_)
+            Self::Unreachable(_)
+            | Self::Unavailable(_)
             | Self::Refused(_)
             | Self::NoCapacity(_)
             | Self::Evicted(_)

@@ -35,7 +35,7 @@ impl UpstreamServer {
         is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         if is_call {
-            self.circuit.admit()?;
+            self.circuit.admit(&caller.owner)?;
         } else {
             self.circuit.check()?;
         }
@@ -48,7 +48,7 @@ impl UpstreamServer {
             Err(failure) if failure.is_of_capacity() => {}
             Err(failure) => {
                 if is_call {
-                    self.failed(failure);
+                    self.connection_failed(failure, &caller.owner);
                 }
                 // No process runs, for any client. HTTP upstreams may refuse one client.
                 if self.http.is_none() && !self.processes.are_ending() {
@@ -125,7 +125,7 @@ impl UpstreamServer {
                 let entered = self.processes.enter(&self.name, owner, &inbox, is_call).await;
                 let (place, turn) = entered
                     .map_err(|reason| Failure::NoCapacity(not_started(&self.name, reason)))?;
-                let process = ChildProcess::start(self, place, &inbox)?;
+                let process = ChildProcess::start(self, &caller.owner, place, &inbox)?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let table = Arc::clone(&inbox);
                 let handshake = async {

@@ -83,16 +83,17 @@ impl LegacySse {
     }
 
     /// Sends a request under the gateway's id `id`. The answer arrives in the inbox. The circuit
-    /// breaker counts the request if `is_call` is true. Dropping the returned task stops sending.
+    /// breaker counts the request for the caller `owner`, if there is one. Dropping the returned
+    /// task stops sending.
     pub(super) fn request(
         self: &Arc<Self>,
         id: u64,
         message: Vec<u8>,
-        is_call: bool,
+        owner: Option<Arc<str>>,
     ) -> AbortOnDrop {
         let session = Arc::clone(self);
         AbortOnDrop(tokio::spawn(async move {
-            if let Err(failure) = session.post(message, is_call).await {
+            if let Err(failure) = session.post(message, owner.as_deref()).await {
                 session.inbox.requests.fail(id, failure);
             }
         }))
@@ -100,25 +101,29 @@ impl LegacySse {
 
     /// Sends a notification, or an answer to a request of the upstream.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
-        self.post(message, false).await
+        self.post(message, None).await
     }
 
-    async fn post(&self, message: Vec<u8>, is_call: bool) -> Result<(), Failure> {
+    async fn post(&self, message: Vec<u8>, owner: Option<&str>) -> Result<(), Failure> {
         let mut headers = self.caller.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (target, principal) = (self.endpoint.clone(), &self.caller.principal);
         let body = Bytes::from(message);
-        let response = if is_call {
-            self.http.send_to(Method::POST, target, principal, &headers, body).await?
-        } else {
-            self.http.send_uncounted_to(Method::POST, target, principal, &headers, body).await?
+        let response = match owner {
+            Some(owner) => {
+                let names = (&**principal, owner);
+                self.http.send_to(Method::POST, target, names, &headers, body).await?
+            }
+            None => {
+                self.http.send_uncounted_to(Method::POST, target, principal, &headers, body).await?
+            }
         };
         let (head, body) = response.into_parts();
         if is_refusal(head.status) {
             return Err(refusal(&self.http.name, head.status, &head.headers));
         }
         // The body is no answer. It is read so that the connection can be used again.
-        let text = self.http.collect(body).await?;
+        let text = self.http.collect(body, owner.unwrap_or(&self.caller.owner)).await?;
         if head.status.is_success() {
             return Ok(());
         }

@@ -187,13 +187,23 @@ impl UpstreamServer {
         self.circuit.succeeded();
     }
 
-    /// Counts a failure of the upstream, which may open its circuit.
-    pub(crate) fn failed(&self, failure: &Failure) {
+    /// Counts a failed call of the caller `owner`, which may open the circuit of the upstream.
+    pub(crate) fn failed(&self, failure: &Failure, owner: &str) {
+        self.count_failure(failure, Some(owner));
+    }
+
+    /// Counts the failure of a connection that was opened for the caller `owner`, or of its
+    /// process. A shared process fails for all callers.
+    pub(super) fn connection_failed(&self, failure: &Failure, owner: &str) {
+        let is_common = self.http.is_none() && self.isolation == Isolation::Shared;
+        self.count_failure(failure, (!is_common).then_some(owner));
+    }
+
+    fn count_failure(&self, failure: &Failure, owner: Option<&str>) {
         match &self.http {
-            Some(http) => http.count_failure(failure),
+            Some(http) => http.count_failure(failure, owner),
             None => {
-                self.circuit
-                    .failed(&failure.to_string(), matches!(failure, Failure::Unavailable(_)));
+                self.circuit.count(failure, owner);
             }
         }
     }
