@@ -34,6 +34,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use thiserror::Error;
 
+use crate::stream_limits::StreamLimits;
+
 /// The client on whose behalf the gateway sends requests to an upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerHeaders {
@@ -44,6 +46,8 @@ pub(crate) struct CallerHeaders {
     pub(crate) owner: Arc<str>,
     /// The client's headers that are sent with every request.
     pub(crate) headers: HeaderMap,
+    /// The limits of streams that wait for changes. An event stream of the upstream counts as one.
+    pub(crate) streams: Arc<StreamLimits>,
 }
 
 /// The reason why an upstream did not answer a request.

@@ -192,6 +192,7 @@ mod tests {
     use super::*;
     use crate::config::{Limits, Upstream};
     use crate::store::clock::SystemClock;
+    use crate::stream_limits::StreamLimits;
     use crate::telemetry::Recorder;
     use crate::upstream::processes::Processes;
 
@@ -225,6 +226,7 @@ mod tests {
             principal: principal.into(),
             owner: principal.into(),
             headers: http::HeaderMap::new(),
+            streams: StreamLimits::new(&crate::config::Limits::default()),
         }
     }
 

@@ -20,6 +20,7 @@ use super::streamable_http::MAX_PONGS;
 use super::{CallerHeaders, Failure};
 use crate::headers::header;
 use crate::message::{replace_invalid_utf8, split_batch};
+use crate::stream_limits::OpenStream;
 use crate::tasks::AbortOnDrop;
 
 /// A session with an upstream over HTTP+SSE, which ends with its event stream.
@@ -31,6 +32,8 @@ pub(super) struct LegacySse {
     endpoint: Uri,
     /// The permits for replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
+    /// The count of the event stream.
+    _stream: OpenStream,
     /// The task that reads the event stream, with a weak reference to the session.
     reader: Mutex<Option<AbortOnDrop>>,
 }
@@ -44,6 +47,9 @@ impl LegacySse {
         caller: CallerHeaders,
         inbox: &Arc<Inbox>,
     ) -> Result<Option<Arc<Self>>, Failure> {
+        let stream = caller.streams.open(&caller.owner).map_err(|full| {
+            Failure::NoCapacity(format!("The upstream `{}` cannot be reached: {full}.", http.name))
+        })?;
         let mut accepted = caller.headers.clone();
         accepted.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let (principal, body) = (&caller.principal, Bytes::new());
@@ -75,6 +81,7 @@ impl LegacySse {
             inbox: Arc::clone(inbox),
             endpoint,
             pongs: Arc::new(Semaphore::new(MAX_PONGS)),
+            _stream: stream,
             reader: Mutex::default(),
         });
         let reader = AbortOnDrop(tokio::spawn(read(Arc::downgrade(&session), events)));
