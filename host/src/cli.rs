@@ -96,7 +96,7 @@ const FIRST_RUN: &str = concat!(
 #[command(version, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = false, subcommand_required = false)]
 pub(crate) struct Arguments {
-    /// Log every answer. `serve` also logs what its upstreams write to standard error.
+    /// Log every answer. Gateways also log what their upstreams write to standard error.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     #[command(subcommand)]

@@ -70,7 +70,7 @@ pub struct Suspicion {
 }
 
 /// Returns the suspicious texts of a definition: at most one of each kind in each text, and four of
-/// each kind in total. Also examines names of members. Skips ASCII texts of less than ten bytes
+/// each kind in total. Also examines names of members. Skips ASCII texts of less than five bytes
 /// without control characters.
 #[must_use]
 pub fn suspicions(definition: &Json) -> Vec<Suspicion> {
@@ -96,8 +96,8 @@ fn visit<'j>(value: &'j Json, path: &mut Vec<&'j str>, found: &mut Vec<Suspicion
 }
 
 fn check(text: &str, path: &[&str], found: &mut Vec<Suspicion>) {
-    // Most strings are names and types.
-    if text.len() < 10 && text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+    // The shortest pattern is `.ssh/`.
+    if text.len() < 5 && text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
         return;
     }
     let hidden = hidden::find(text).map(|excerpt| (SuspicionKind::HiddenCharacters, excerpt));

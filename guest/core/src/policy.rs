@@ -8,7 +8,7 @@ mod endpoint_settings;
 mod tool_override;
 
 pub use catalogue_settings::{
-    CallTools, CatalogueMode, CatalogueSettings, CategoryRule, ToolDetail,
+    CATALOGUE_RANGES, CallTools, CatalogueMode, CatalogueSettings, CategoryRule, ToolDetail,
 };
 pub use client_profile::{
     CLIENT_PROFILES, ClientProfile, ImageSupport, ShownLimits, VERIFIED, VisibleContent,

@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use context_guard_core::policy::{Document, EndpointSettings, RANGES, SCHEMA, compile};
+use context_guard_core::policy::{
+    CATALOGUE_RANGES, Document, EndpointSettings, RANGES, SCHEMA, compile,
+};
 use serde_json::{Value, json};
 
 /// Returns the default value of each policy setting that has one.
@@ -67,6 +69,14 @@ fn schema() -> Value {
         rule["minimum"] = least.into();
         rule["maximum"] = most.into();
     }
+    for (name, least, most) in CATALOGUE_RANGES {
+        let setting = &mut schema["$defs"]["CatalogueSettings"]["properties"][name];
+        setting["minimum"] = least.into();
+        setting["maximum"] = most.into();
+    }
+    let scale = &mut schema["$defs"]["EstimatorSettings"]["properties"]["scale"];
+    scale["minimum"] = 0.5.into();
+    scale["maximum"] = 4.into();
     schema
 }
 
@@ -101,9 +111,7 @@ fn add_rows(schema: &Value, properties: &Value, prefix: &str, table: &mut String
             default => format!("`{default}`"),
         };
         let range = match (&property["minimum"], &property["maximum"]) {
-            (Value::Number(least), Value::Number(most)) if least.as_u64() > Some(0) => {
-                format!("{least} to {most}")
-            }
+            (Value::Number(least), Value::Number(most)) => format!("{least} to {most}"),
             _ => choices(schema, property).join(", "),
         };
         let text = property["description"].as_str().unwrap_or_default().replace('\n', " ");

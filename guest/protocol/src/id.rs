@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// Maximum length of the id of a request as JSON text, in bytes. Longer ids are refused, because
+/// hosts store ids until their requests are answered.
+pub const MAX_ID_BYTES: usize = 1_024;
 /// Largest absolute exponent of a numeric id that is normalized. Ids with larger exponents are
 /// compared verbatim.
 const MAX_EXPONENT: i64 = 1_000_000;

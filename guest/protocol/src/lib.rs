@@ -84,7 +84,7 @@ pub use head::{
     STATELESS_VERSION, SUBSCRIPTION_KEY, VERSION_KEY, is_stateless_version,
 };
 pub use hex::to_hex;
-pub use id::{RequestId, is_same_id};
+pub use id::{MAX_ID_BYTES, RequestId, is_same_id};
 pub use pending::{MAX_PENDING_REQUESTS, PendingRequests};
 pub use request_fault::{RequestFault, request_fault};
 pub use settings::{Api, OverLimit, Settings};

@@ -60,6 +60,12 @@ impl<T> PendingRequests<T> {
         Some(id.clone()).filter(is_pending).or_else(|| id.other_form().filter(is_pending))
     }
 
+    /// Returns the pending request with this id. `None` if there is none.
+    #[must_use]
+    pub fn get(&self, id: &RequestId) -> Option<&T> {
+        self.by_id.get(id).map(|(_, request)| request)
+    }
+
     /// Returns the sequence number of a pending request. Later requests have higher numbers. `None`
     /// if no request with this id is pending.
     #[must_use]

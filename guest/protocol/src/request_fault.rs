@@ -14,6 +14,7 @@ use crate::batch::Body;
 use crate::code::{INVALID_REQUEST, PARSE_ERROR};
 use crate::edit::members;
 use crate::http::HttpResponse;
+use crate::id::MAX_ID_BYTES;
 use crate::{answer, non_finite, response};
 
 /// The beginnings of methods that a server executes, and that are never notifications.
@@ -40,6 +41,8 @@ pub enum RequestFault {
     Ambiguous(String),
     /// The message has this method, which needs an answer, and no id. A server may execute it.
     MissingId(String),
+    /// The id of the request is longer than [`MAX_ID_BYTES`].
+    LongId,
 }
 
 impl RequestFault {
@@ -59,7 +62,7 @@ impl RequestFault {
     pub fn code(&self) -> i64 {
         match self {
             Self::Compressed | Self::NotUtf8 | Self::NotJson | Self::TooDeep => PARSE_ERROR,
-            Self::Ambiguous(_) | Self::MissingId(_) => INVALID_REQUEST,
+            Self::Ambiguous(_) | Self::MissingId(_) | Self::LongId => INVALID_REQUEST,
         }
     }
 
@@ -92,6 +95,12 @@ impl fmt::Display for RequestFault {
                 "the request is ambiguous: member {name:?} is repeated, has other letter case, or is not allowed beside \"method\""
             ),
             Self::MissingId(method) => write!(f, "a request with method {method:?} needs an id"),
+            Self::LongId => {
+                write!(
+                    f,
+                    "the id of the request is longer than {MAX_ID_BYTES} bytes: use a shorter id"
+                )
+            }
         }
     }
 }
@@ -163,9 +172,12 @@ fn message_fault(message: &str) -> Option<RequestFault> {
     if let Some(name) = repeated(&found, &MESSAGE_MEMBERS) {
         return Some(RequestFault::Ambiguous(name));
     }
-    let called = called?;
     let value =
         |name: &str| found.iter().find(|(key, _)| key == name).map(|(_, value)| value.get());
+    if value("method").is_some() && value("id").is_some_and(|id| id.len() > MAX_ID_BYTES) {
+        return Some(RequestFault::LongId);
+    }
+    let called = called?;
     let is_given = |name: &&str| value(name).is_some_and(|value| value != "null");
     if let Some(name) = ["result", "error"].into_iter().find(is_given) {
         return Some(RequestFault::Ambiguous(name.to_owned()));
@@ -223,6 +235,8 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":NaN}}}"#,
             r#"{"Id":5,"Method":"card","id":6,"method":"cash"}"#,
             r#"{"Name":"a","name":"b"}"#,
+            &format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(1_022)),
+            &format!(r#"{{"jsonrpc":"2.0","id":"{}","result":{{}}}}"#, "x".repeat(9_999)),
             "{}",
             "[]",
             "[1]",
@@ -287,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_id_are_refused() {
+    fn calls_without_id_or_with_a_long_one_are_refused() {
         for body in [
             r#"{"method":"tools/call","params":{"name":"a"}}"#,
             r#"{"jsonrpc":"2.0","id":null,"method":"tools/call"}"#,
@@ -297,6 +311,13 @@ mod tests {
             assert_eq!(fault(body), Some(expected), "{body}");
         }
         assert_eq!(RequestFault::MissingId(String::new()).code(), INVALID_REQUEST);
+        let long = "x".repeat(MAX_ID_BYTES - 1);
+        for body in [
+            format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#),
+            format!(r#"[{{"id":"{long}","method":"tools/call"}}]"#),
+        ] {
+            assert_eq!(fault(&body), Some(RequestFault::LongId), "{body}");
+        }
         assert_eq!(RequestFault::Compressed.response().status, 415);
         assert!(RequestFault::NotJson.error().starts_with(br#"{"jsonrpc":"2.0","id":null"#));
     }

@@ -167,7 +167,12 @@ pub fn wrap_body(body: &[u8]) -> Option<Vec<u8>> {
 /// Returns the response to a request that the guard refused. The error code in `detail` determines
 /// the status.
 fn refusal(detail: &str) -> HttpResponse {
-    let codes = [("cursor_expired", 410), ("cursor_invalid", 400), ("data_changed", 409)];
+    let codes = [
+        ("cursor_expired", 410),
+        ("cursor_invalid", 400),
+        ("cursor_unavailable", 503),
+        ("data_changed", 409),
+    ];
     let code = codes.into_iter().find(|(code, _)| detail.contains(code));
     let (code, status) = code.unwrap_or(("bad_request", 400));
     problem(status, code, detail)
@@ -301,6 +306,7 @@ mod tests {
         assert_eq!(chunk, json!({"content": "some text", "chunkIndex": 1, "nextCursor": "c"}));
         for (text, status, code) in [
             ("cursor_expired: x", 410, "cursor_expired"),
+            ("cursor_unavailable: x", 503, "cursor_unavailable"),
             ("cursor_invalid: x", 400, "cursor_invalid"),
             ("data_changed: x", 409, "data_changed"),
             ("limit exceeds maximum", 400, "bad_request"),

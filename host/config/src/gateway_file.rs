@@ -314,7 +314,7 @@ pub struct Limits {
     pub concurrency: usize,
     /// The maximum number of concurrent requests of a principal, or of an address for anonymous
     /// callers. It holds for all replicas of a fleet together. Without it half of `concurrency` at
-    /// each replica, but at least 8.
+    /// each replica, but at least 8, and at most one less than all.
     #[schemars(range(min = 1))]
     pub per_principal: Option<usize>,
     /// The maximum number of concurrent requests of a session. Without it a quarter of

@@ -70,7 +70,7 @@ pub struct Upstream {
 pub enum StderrLevel {
     /// No line is logged, except the last ones if the command ends unexpectedly, as at any level.
     Off,
-    /// Lines are logged with `-v`, or if CONTEXT_GUARD_LOG allows it.
+    /// Lines are logged with `serve -v`, or if CONTEXT_GUARD_LOG allows it.
     #[default]
     Debug,
     /// Lines are logged at the default level of the log.
@@ -295,7 +295,8 @@ pub struct UpstreamLimits {
     #[schemars(range(min = 1))]
     pub start_seconds: u64,
     /// The maximum number of concurrent requests. A principal may have half of them, but at least
-    /// 8, and a session a quarter, but at least 4. Further requests take turns.
+    /// 8, and a session a quarter, but at least 4. One of several is left to other principals.
+    /// Further requests take turns.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
     /// Failures in a row that open the circuit breaker.

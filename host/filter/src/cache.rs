@@ -80,7 +80,7 @@ impl Cache {
         let state = Arc::downgrade(&self.state);
         let on_purge = move |purge: &Purge| {
             if let Some(state) = Weak::upgrade(&state) {
-                state.lock().unwrap_or_else(PoisonError::into_inner).purge(purge);
+                purge_own(&state, purge);
             }
         };
         let ttl = Duration::from_secs(self.max_age_seconds());
@@ -93,7 +93,7 @@ impl Cache {
     }
 
     fn state(&self) -> MutexGuard<'_, CacheState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Returns true if the guard's own answer, described by `decision`, is for the endpoint of
@@ -145,7 +145,7 @@ impl Cache {
         let entry = state.entries.get(key)?;
         let age = now.saturating_sub(entry.since);
         if age > Duration::from_secs(self.max_age_seconds()) {
-            state.remove(|other, _| other == key);
+            state.remove(key);
             return None;
         }
         Some(CacheHit { message: Arc::clone(&entry.message), age })
@@ -202,7 +202,7 @@ impl Cache {
         if let Some(shared) = &self.shared {
             shared.purge(purge);
         }
-        self.state().purge(purge)
+        purge_own(&self.state, purge)
     }
 
     /// Removes the cached answers that the upstream's notification makes invalid. A changed list
@@ -230,6 +230,11 @@ impl Cache {
 }
 
 impl CacheKey {
+    /// Returns the memory of the names in the key, in bytes.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.principal.len() + self.endpoint.len()
+    }
+
     /// Returns the name of the answer in the shared store.
     fn name(&self) -> String {
         format!("answer-{}", to_hex(&self.digest))
@@ -237,24 +242,32 @@ impl CacheKey {
 }
 
 impl CacheState {
-    fn purge(&mut self, purge: &Purge) -> usize {
-        self.remove(|key, entry| purge.selects(&key.endpoint, &entry.message))
+    /// Removes an answer. Returns true if there was one.
+    fn remove(&mut self, key: &CacheKey) -> bool {
+        let Some(old) = self.entries.pop(key) else { return false };
+        self.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
+        true
     }
+}
 
-    fn remove(&mut self, is_removed: impl Fn(&CacheKey, &CachedAnswer) -> bool) -> usize {
-        let removed: Vec<CacheKey> = self
-            .entries
-            .iter()
-            .filter(|(key, entry)| is_removed(key, entry))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in &removed {
-            if let Some(old) = self.entries.pop(key) {
-                self.bytes -= old.message.len() + key.endpoint.len() + ENTRY_OVERHEAD_BYTES;
-            }
-        }
-        removed.len()
-    }
+fn lock(state: &Mutex<CacheState>) -> MutexGuard<'_, CacheState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the answers that `purge` selects. Returns their number.
+fn purge_own(state: &Mutex<CacheState>, purge: &Purge) -> usize {
+    let candidates: Vec<(CacheKey, Arc<[u8]>)> = lock(state)
+        .entries
+        .iter()
+        .filter(|(key, _)| purge.selects_endpoint(&key.endpoint))
+        .map(|(key, entry)| (key.clone(), Arc::clone(&entry.message)))
+        .collect();
+    // The search in long answers takes its time. The cache must not be locked in it: an upstream
+    // may report endless changes.
+    let selected = candidates.into_iter().filter(|(_, message)| purge.selects_message(message));
+    let selected: Vec<CacheKey> = selected.map(|(key, _)| key).collect();
+    let mut state = lock(state);
+    selected.iter().filter(|key| state.remove(key)).count()
 }
 
 /// Returns true if a response is a JSON-RPC error, a tool error (`isError`), or unreadable.

@@ -16,10 +16,17 @@ pub struct Purge {
 impl Purge {
     /// Returns true if the purge removes this answer to a call of `endpoint`.
     pub(crate) fn selects(&self, endpoint: &str, message: &[u8]) -> bool {
+        self.selects_endpoint(endpoint) && self.selects_message(message)
+    }
+
+    /// Returns true if the purge removes answers to calls of `endpoint`.
+    pub(crate) fn selects_endpoint(&self, endpoint: &str) -> bool {
         self.tool.as_deref().is_none_or(|tool| glob::matches(tool, endpoint))
-            && self
-                .document
-                .as_deref()
-                .is_none_or(|id| memchr::memmem::find(message, id.as_bytes()).is_some())
+    }
+
+    /// Returns true if the purge removes answers with these bytes.
+    pub(crate) fn selects_message(&self, message: &[u8]) -> bool {
+        let document = self.document.as_deref();
+        document.is_none_or(|id| memchr::memmem::find(message, id.as_bytes()).is_some())
     }
 }

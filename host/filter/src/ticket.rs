@@ -74,6 +74,16 @@ impl Ticket {
         }
     }
 
+    /// Returns the approximate memory of the ticket, in bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        let ResponseHandling::Guard(ticket) = &self.0 else { return 0 };
+        let references: usize = ticket.references.iter().map(String::len).sum();
+        let request = ticket.request.as_ref().map_or(0, |request| request.len());
+        let key = ticket.cache_key.as_ref().map_or(0, CacheKey::retained_bytes);
+        ticket.bytes.len() + references + request + key
+    }
+
     /// Returns true if the response is limited in bytes because the guard failed on the request.
     #[must_use]
     pub fn is_limit(&self) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Admission {
     /// The permits of the request. `None` for a stream that waits for events.
     pub(crate) _place: Option<Arc<Place>>,
     /// The memory that is reserved for the body. `None` without a body.
-    pub(crate) _memory: Option<Arc<Reservation>>,
+    pub(crate) memory: Option<Arc<Reservation>>,
 }
 
 /// The rate limit of a caller, for calls that the gateway makes on its behalf. Unlimited by
@@ -109,7 +109,7 @@ impl Admission {
             streams: StreamLimits::new(&Limits::default()),
             has_headers: true,
             _place: None,
-            _memory: None,
+            memory: None,
         }
     }
 }

@@ -15,11 +15,13 @@ mod client_list;
 mod client_names;
 mod client_presence;
 mod client_session;
+mod connection_slots;
 mod connections;
 mod definitions;
 mod dispatch;
 mod event_response;
 pub(crate) mod event_streams;
+mod fair_cache;
 mod forward;
 mod fresh_lists;
 mod handshake;
@@ -59,8 +61,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use self::catalogue::Catalogues;
 pub(crate) use self::catalogue_routes::route_path;
@@ -87,7 +91,10 @@ use crate::fleet::OwnerTag;
 use crate::telemetry::Recorder;
 
 /// The maximum pause between two searches for idle sessions, connections and pending inputs.
-const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_SWEEP_PAUSE: Duration = Duration::from_secs(20);
+
+/// The maximum time for which the start and the end of the gateway wait until lists are stored.
+const MAX_STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// The share of the allowed processes that the gateway starts for itself at one time, as a divisor.
 /// The remaining processes are for clients.
@@ -133,7 +140,7 @@ impl Aggregator {
         let max_warming = (config.limits.processes / WARM_SHARE).max(1);
         let router = Arc::new(Router::new(&servers, config.is_prefixed()));
         let names = servers.iter().map(|server| server.name.clone()).collect();
-        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), max_sessions));
+        let connections = Arc::new(Connections::new(servers, Arc::clone(&filter), &config.limits));
         let definitions = Arc::new(Definitions::new(&recorder));
         let programs = Programs::new(&config.code, sandbox);
         let is_transparent =
@@ -202,19 +209,35 @@ impl Aggregator {
         }
     }
 
-    /// Stores the last lists, if they have changed.
+    /// Stores the last lists, if they have changed. Waits for at most [`MAX_STORE_WAIT`]: the state
+    /// folder may be on a disk that does not answer.
     pub(crate) async fn store_lists(self: &Arc<Self>) {
-        if self.list_file.get().is_none() || !self.connections.known.take_common_change() {
-            return;
+        let Some(file) = self.list_file.get() else { return };
+        let storing = async {
+            let reserved = file.reserve().await;
+            // A task that fails has logged the reason.
+            let _ = self.spawn_writing(reserved).await;
+        };
+        if tokio::time::timeout(MAX_STORE_WAIT, storing).await.is_err() {
+            warn!("the state folder does not answer: the last lists of upstreams are not stored");
         }
+    }
+
+    /// Stores the last lists in the background, if they have changed and no other task stores them.
+    fn start_storing_lists(self: &Arc<Self>) {
+        if let Some(reserved) = self.list_file.get().and_then(ListFile::try_reserve) {
+            drop(self.spawn_writing(reserved));
+        }
+    }
+
+    fn spawn_writing(self: &Arc<Self>, reserved: OwnedMutexGuard<()>) -> JoinHandle<()> {
         let aggregator = Arc::clone(self);
-        let writing = tokio::task::spawn_blocking(move || {
+        tokio::task::spawn_blocking(move || {
             if let Some(file) = aggregator.list_file.get() {
                 let known = &aggregator.connections.known;
-                file.write(&aggregator.guard_identity(), aggregator.servers(), known);
+                file.write(reserved, &aggregator.guard_identity(), aggregator.servers(), known);
             }
-        });
-        let _ = writing.await;
+        })
     }
 
     /// Returns the digests of the active component and policy, on which stored lists depend.
@@ -242,7 +265,8 @@ impl Aggregator {
             for id in self.sessions.idle() {
                 self.end_session(&id);
             }
-            self.store_lists().await;
+            self.sessions.trim_events();
+            self.start_storing_lists();
             if self.has_waiting_clients() {
                 tokio::spawn(Arc::clone(&self).retry_lists());
             }

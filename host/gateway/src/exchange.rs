@@ -174,6 +174,25 @@ impl Exchange {
         Some(self.failed.as_ref()?.response(INTERNAL_ERROR, reason))
     }
 
+    /// Returns the approximate memory of the exchange while its answer is pending, in bytes.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let context = &self.context;
+        let names = [
+            &context.principal,
+            &context.session,
+            &context.request_id,
+            &context.upstream,
+            &context.protocol_version,
+            &self.endpoint,
+            &self.parent,
+        ];
+        let options = [&context.client_name, &context.lists_tools, &context.catalog_version];
+        let options: usize = options.into_iter().flatten().map(String::len).sum();
+        let ticket = self.ticket.as_ref().map_or(0, Ticket::retained_bytes);
+        let names: usize = names.iter().map(|name| name.len()).sum();
+        size_of::<Self>() + names + options + self.id().len() + ticket
+    }
+
     /// Returns the client's id of the request, as raw JSON. `null` if it is not a JSON-RPC request.
     pub(crate) fn id(&self) -> &str {
         self.failed.as_ref().map_or("null", FailedRequest::id)

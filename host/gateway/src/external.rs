@@ -2,16 +2,20 @@
 //! upstreams.
 //!
 //! - [`agentgateway`]: agentgateway's `ext_mcp`.
+//! - [`collected_body`]: bodies from Envoy until they are complete.
 //! - [`envoy`]: Envoy's `ext_proc`. [`envoy_exchange`] has the state of one HTTP request.
 //! - [`messages`]: the guard, with the records of telemetry.
+//! - [`pending_results`]: requests of agentgateway whose results are pending.
 //! - [`server`]: HTTP/2 connections of other gateways.
 //! - [`transfers`]: how Envoy sends bodies.
 
 mod agentgateway;
+mod collected_body;
 mod envoy;
 mod envoy_exchange;
 mod envoy_replies;
 mod messages;
+mod pending_results;
 mod server;
 mod transfers;
 

@@ -17,9 +17,9 @@ pub(crate) use self::keeper::{
 };
 use self::state::{QueueState, RequestKind};
 
-/// The number of permits that a session may always use, if there are as many.
+/// The number of permits that a session may always use, if its principal may use as many.
 const MIN_SESSION_SHARE: usize = 4;
-/// The number of permits that a principal may always use, if there are as many.
+/// The number of permits that a principal may always use, if there are more.
 const MIN_PRINCIPAL_SHARE: usize = 8;
 
 /// The owner of a request. Permits rotate among callers.
@@ -41,13 +41,23 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// Returns the default bounds for `total` permits: half of them for a principal, but at least
-    /// 8, and a quarter for a session, but at least 4.
+    /// 8, and a quarter for a session, but at least 4. A principal leaves at least one permit to
+    /// others if there are several.
     pub(crate) fn defaults(total: usize) -> Self {
-        Self {
-            total,
-            per_principal: total.div_ceil(2).max(MIN_PRINCIPAL_SHARE).min(total),
-            per_session: total.div_ceil(4).max(MIN_SESSION_SHARE).min(total),
-        }
+        Self::with_principal_share(total, total.div_ceil(2).max(MIN_PRINCIPAL_SHARE))
+    }
+
+    /// Returns the bounds for `total` permits that are held for long: half of them for a
+    /// principal, however few there are.
+    pub(crate) fn halves(total: usize) -> Self {
+        Self::with_principal_share(total, total.div_ceil(2))
+    }
+
+    fn with_principal_share(total: usize, share: usize) -> Self {
+        let others = usize::from(total > 1);
+        let per_principal = share.min(total - others);
+        let per_session = total.div_ceil(4).max(MIN_SESSION_SHARE).min(per_principal);
+        Self { total, per_principal, per_session }
     }
 
     /// Returns the bound for a session. An empty `session` has the bound of the principal.
@@ -312,11 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn small_limits_are_not_divided() {
-        let shares = |total| {
-            let shares = Shares::defaults(total);
-            (shares.per_principal, shares.per_session)
-        };
-        assert_eq!([1, 4, 8, 64, 256].map(shares), [(1, 1), (4, 4), (8, 4), (32, 16), (128, 64)]);
+    fn small_limits_leave_one_place_to_others() {
+        let bounds = |shares: Shares| (shares.per_principal, shares.per_session);
+        let defaults = |total| bounds(Shares::defaults(total));
+        let expected = [(0, 0), (1, 1), (1, 1), (3, 3), (7, 4), (8, 4), (32, 16), (128, 64)];
+        assert_eq!([0, 1, 2, 4, 8, 9, 64, 256].map(defaults), expected);
+        let halves = |total| bounds(Shares::halves(total));
+        assert_eq!([0, 1, 2, 8, 64].map(halves), [(0, 0), (1, 1), (1, 1), (4, 4), (32, 16)]);
     }
 }

@@ -29,6 +29,7 @@ mod history;
 mod invalid_output;
 mod lines;
 mod lock;
+mod memory_shares;
 mod message;
 #[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
 mod otlp;

@@ -223,7 +223,7 @@ async fn serve_admitted(
         streams: Arc::clone(&gateway.streams),
         has_headers: true,
         _place: place.map(Arc::new),
-        _memory: Some(Arc::new(memory)),
+        memory: Some(Arc::new(memory)),
     };
     gateway.dispatch_in_fleet(&admission, session, address, is_replica, parts, body).await
 }

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tracing::info;
 
+use super::aggregator::MAX_SWEEP_PAUSE;
 use super::front::certificates::{Acceptor, Certificates};
 use super::front::connections::ClientConnections;
 use super::front::descriptors::{ADMIN_CONNECTIONS, FILTER_CONNECTIONS, max_connections};
@@ -32,7 +33,14 @@ impl Gateway {
     /// Starts the background tasks that requests in flight need. Dropping the result ends them.
     pub(crate) fn spawn_background(self: &Arc<Self>) -> Vec<AbortOnDrop> {
         let memory = Arc::clone(&self.memory).run(Arc::clone(&self.recorder));
+        let gateway = Arc::clone(self);
+        let sessions = async move {
+            if let Some(single) = &gateway.single_upstream {
+                single.sweep(MAX_SWEEP_PAUSE).await;
+            }
+        };
         let tasks = [
+            tokio::spawn(sessions),
             tokio::spawn(Arc::clone(&self.aggregator).sweep()),
             tokio::spawn(memory),
             // Requests that fail during the drain raise alerts too, and the webhook sends those

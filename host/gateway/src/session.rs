@@ -1,7 +1,10 @@
 //! The messages between one client and one upstream, independent of the transports.
 
+mod detached;
 mod failures;
+mod forwarded;
 mod requests;
+mod state;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,24 +13,24 @@ use context_guard_protocol::answer::{
     AnswerCheck, check_answer, find_id, quote, resembles_answer, trim_padding,
 };
 use context_guard_protocol::batch::{Body, join_batch};
-use context_guard_protocol::{Envelope, PendingRequests, RequestId};
+use context_guard_protocol::{Envelope, MAX_ID_BYTES, RequestFault, RequestId};
 use serde_json::value::RawValue;
 
+pub(crate) use self::detached::detached_memory;
+pub(crate) use self::forwarded::ForwardedRequests;
 use self::requests::{refuse_ambiguous, server_name};
+use self::state::SessionState;
 use super::exchange::Exchange;
 use crate::engine::CallContext;
 use crate::filter::Filter;
 use crate::invalid_output::InvalidOutput;
+use crate::memory_shares::MemoryShares;
 use crate::message::{Head, Kind, replace_invalid_utf8, splice, text_at};
 use crate::pending_filter::PendingFilter;
 use crate::protocol_mode::ClientInfo;
 use crate::reply;
 use crate::telemetry::Recorder;
-use crate::unattributed::UnattributedAnswers;
 use crate::upstream::Failure;
-
-/// The MCP revision with batches.
-const BATCH_VERSION: &str = "2025-03-26";
 
 /// A session between a client and an upstream, whose messages pass the filter. It matches responses
 /// with their requests.
@@ -45,43 +48,6 @@ pub struct Session {
     /// Reports answers that name no request.
     unattributed_output: InvalidOutput,
     state: Mutex<SessionState>,
-}
-
-#[derive(Default)]
-struct SessionState {
-    pending: PendingRequests<Exchange>,
-    protocol_version: String,
-    client_name: Option<String>,
-    /// The client whose profile applies instead of that of `client_name`.
-    client_override: Option<String>,
-    /// True after an event with an id on any stream, with which clients can resume streams of the
-    /// session.
-    is_resumable: bool,
-    /// True after the client has sent a batch.
-    has_sent_batch: bool,
-    unattributed: UnattributedAnswers,
-}
-
-impl SessionState {
-    /// Returns true if the client may receive batches, which MCP 2025-03-26 alone defines.
-    fn accepts_batches(&self) -> bool {
-        self.has_sent_batch || self.protocol_version == BATCH_VERSION
-    }
-
-    /// Removes the request that an answer with the id `id` belongs to.
-    fn answer(&mut self, id: &RequestId) -> Option<Exchange> {
-        let id = self.pending.find(id)?;
-        let number = self.pending.number(&id)?;
-        self.unattributed.answered(number);
-        self.pending.remove(&id)
-    }
-
-    /// Removes a request that is not answered.
-    fn abandon(&mut self, id: &RequestId) -> Option<Exchange> {
-        let number = self.pending.number(id)?;
-        self.unattributed.abandoned(number);
-        self.pending.remove(id)
-    }
 }
 
 /// The result of passing a client's message through the filter: a message for the upstream, an
@@ -130,6 +96,13 @@ impl Session {
         self.state().protocol_version = version.to_owned();
         self.set_name(name);
         Self { owner: owner.to_owned(), recorder: Some(recorder), ..self }
+    }
+
+    /// Counts the requests whose answers may come on a later stream with those of other sessions
+    /// of `owner`.
+    pub(crate) fn with_detached_memory(self, memory: &Arc<MemoryShares>, owner: &Arc<str>) -> Self {
+        self.state().detached.count_in(memory.holder(owner));
+        self
     }
 
     /// Sets the transport's id of the session, which trials and telemetry tell sessions apart by.
@@ -260,6 +233,9 @@ impl Session {
             state.unattributed.notified(next);
             return unchanged;
         };
+        if id.as_str().len() > MAX_ID_BYTES {
+            return FromClient { upstream: None, client: Some(RequestFault::LongId.error()) };
+        }
         let exchange = self.begin(id.as_str(), message, profile);
         if method == "initialize" {
             // The session has no id before the answer. The guard has nothing to do with a
@@ -445,5 +421,40 @@ impl Session {
             exchange.record(recorder, guarded.decision.as_ref(), bytes, guarded.outcome);
         }
         guarded.shaped.map_or(message, Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    use crate::engine::{Component, Engine, EngineOptions, HostServices};
+    use crate::store::NoStore;
+    use crate::store::clock::SystemClock;
+
+    /// Returns a filter whose guard passes all messages.
+    pub(crate) fn filter() -> Arc<Filter> {
+        let engine = Engine::new(EngineOptions::default()).unwrap();
+        let component =
+            context_guard_test_stub::component_that(context_guard_test_stub::FORWARD).unwrap();
+        let component = Arc::new(Component::load(&engine, &component).unwrap());
+        let services = HostServices { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
+        Arc::new(Filter::new(component, services, "", Vec::new()).unwrap())
+    }
+
+    /// Returns a session of the principal `p`.
+    pub(crate) fn session() -> Session {
+        Session::new(filter(), "p", "s")
+    }
+
+    #[test]
+    fn requests_with_long_ids_are_refused() {
+        let session = session();
+        let id = "x".repeat(MAX_ID_BYTES);
+        let request = format!(r#"{{"id":"{id}","method":"ping"}}"#);
+        let passed = session.pass_from_client(request.as_bytes(), None);
+        let refusal = String::from_utf8(passed.client.unwrap()).unwrap();
+        assert!(refusal.contains("longer than 1024 bytes") && refusal.len() < 200, "{refusal}");
+        assert!(passed.upstream.is_none() && !session.is_waiting());
     }
 }

@@ -34,6 +34,11 @@ impl<T> SessionTable<T> {
         self.sessions.get(id).map(|(_, session)| session)
     }
 
+    /// Returns the session with this id to change it, and marks it as the most recently used.
+    pub(crate) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
+        self.sessions.get_mut(id).map(|(_, session)| session)
+    }
+
     /// Returns true if there is a session with this id. Does not count as a use of the session.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
@@ -55,6 +60,12 @@ impl<T> SessionTable<T> {
     /// Returns all sessions with their ids, from the most to the least recently used.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &T)> {
         self.sessions.iter().map(|(id, (_, session))| (id, session))
+    }
+
+    /// Returns all sessions with their ids to change them, from the most to the least recently
+    /// used.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut T)> {
+        self.sessions.iter_mut().map(|(id, (_, session))| (id, session))
     }
 
     /// Adds a session. Returns the session that it evicts, if any: the owner's least recently used

@@ -4,13 +4,14 @@
 //! A response is matched with its request by session and id rather than by HTTP exchange, because
 //! it may arrive on a later GET.
 
+mod passed_sessions;
 mod response_stream;
 mod unanswered;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -28,13 +29,13 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use self::passed_sessions::PassedSessions;
 use self::response_stream::{PostedRequests, ResponseStream, StreamState};
 use self::unanswered::UnansweredRequests;
 use super::admission::Admission;
 use super::headers::{PROTOCOL_VERSION, SESSION_ID, client_override, header, update_routing};
 use super::reply;
-use super::session::{FromClient, Session};
-use super::session_table::SessionTable;
+use super::session::{ForwardedRequests, FromClient, Session};
 use super::task_owners::TaskOwners;
 use super::tasks::{GuardInput, run_blocking};
 use super::upstream::Failure;
@@ -58,7 +59,7 @@ pub(crate) struct SingleUpstream {
     filter: Arc<Filter>,
     recorder: Arc<Recorder>,
     /// The sessions whose ids the upstream has issued.
-    sessions: Mutex<SessionTable<Arc<Session>>>,
+    sessions: PassedSessions,
     tasks: Arc<TaskOwners>,
     /// True if the gateway is one of several replicas.
     is_replica: AtomicBool,
@@ -74,14 +75,15 @@ impl SingleUpstream {
         limits: &Limits,
         closing: CancellationToken,
     ) -> Self {
-        let sessions = Mutex::new(SessionTable::new(limits));
-        let tasks = Arc::new(TaskOwners::new());
-        let is_replica = AtomicBool::new(false);
+        let sessions = PassedSessions::new(limits, Arc::clone(&recorder));
+        let (tasks, is_replica) = (Arc::new(TaskOwners::new()), AtomicBool::new(false));
         Self { upstream, filter, recorder, sessions, tasks, is_replica, closing }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, SessionTable<Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends idle sessions, with a pause of at most `max_pause` between two searches. Runs until its
+    /// task is dropped.
+    pub(crate) async fn sweep(&self, max_pause: Duration) {
+        self.sessions.sweep(max_pause).await;
     }
 
     /// Passes a client's HTTP request to the upstream and returns the upstream's response, shaped
@@ -100,7 +102,7 @@ impl SingleUpstream {
             return self.post(&session, admission, parts, body).await;
         }
         if parts.method == Method::DELETE {
-            self.sessions().remove(header(&parts.headers, SESSION_ID));
+            self.sessions.remove(header(&parts.headers, SESSION_ID));
         }
         let long_lived = (parts.method == Method::GET).then(|| admission.open_stream());
         let long_lived = match long_lived.transpose() {
@@ -132,29 +134,33 @@ impl SingleUpstream {
         principal: &Arc<str>,
         headers: &HeaderMap,
     ) -> Option<String> {
-        let mut sessions = self.sessions();
-        let session = sessions.get(header(headers, SESSION_ID))?;
-        (session.owner() == principal.as_ref()).then(|| session.protocol_version())
+        let session = self.sessions.find(principal, header(headers, SESSION_ID));
+        session.map(|session| session.protocol_version())
     }
 
     /// Returns the session that a request names, or a new one if it names none. `None` if the
     /// upstream has not issued the id to this principal, or too long ago.
     fn session(&self, admission: &Admission, parts: &Parts) -> Option<Arc<Session>> {
-        let principal = &admission.principal;
-        let name = header(&parts.headers, SESSION_ID);
+        let (principal, name) = (&admission.principal, header(&parts.headers, SESSION_ID));
         if !name.is_empty() {
-            let mut sessions = self.sessions();
-            let session = sessions.get(name)?;
-            return (session.owner() == principal.as_ref()).then(|| Arc::clone(session));
+            return self.sessions.find(principal, name);
         }
         let scope = admission.storage_scope(&parts.headers);
-        let session = Session::new(Arc::clone(&self.filter), &scope, &self.upstream.name).recorded(
-            Arc::clone(&self.recorder),
-            principal,
-            name,
-            header(&parts.headers, PROTOCOL_VERSION),
-        );
-        Some(Arc::new(session))
+        let version = header(&parts.headers, PROTOCOL_VERSION);
+        Some(Arc::new(self.new_session((principal, &admission.owner), &scope, name, version)))
+    }
+
+    /// Returns a session of a principal, in the share of an owner.
+    fn new_session(
+        &self,
+        (principal, owner): (&Arc<str>, &Arc<str>),
+        scope: &str,
+        name: &str,
+        version: &str,
+    ) -> Session {
+        Session::new(Arc::clone(&self.filter), scope, &self.upstream.name)
+            .recorded(Arc::clone(&self.recorder), principal, name, version)
+            .with_detached_memory(self.sessions.detached_memory(), owner)
     }
 
     /// Makes the gateway one of several replicas. They share the owners of tasks by their store, if
@@ -177,29 +183,19 @@ impl SingleUpstream {
         client: &ClientInfo,
         scope: impl FnOnce() -> Arc<str>,
     ) {
-        let mut sessions = self.sessions();
-        if sessions.contains(name) {
+        if self.sessions.contains(name) {
             return;
         }
-        let session = Session::new(Arc::clone(&self.filter), &scope(), &self.upstream.name);
-        let recorder = Arc::clone(&self.recorder);
-        let session = session.recorded(recorder, principal, name, &client.version);
+        let session = self.new_session((principal, owner), &scope(), name, &client.version);
         session.set_client_name(client.name());
-        sessions.insert(owner, name.to_owned(), Arc::new(session));
-        self.recorder.metrics.sessions(sessions.len());
+        self.sessions.add(owner, name, &Arc::new(session));
     }
 
     /// Records that the upstream has issued the session id `name` to a caller.
     fn remember(&self, name: &str, session: &Arc<Session>, admission: &Admission) {
         session.set_name(name);
-        if name.is_empty() {
-            return;
-        }
-        let mut sessions = self.sessions();
-        if !sessions.contains(name) {
-            let owner = &admission.owner;
-            sessions.insert(owner, name.to_owned(), Arc::clone(session));
-            self.recorder.metrics.sessions(sessions.len());
+        if !name.is_empty() {
+            self.sessions.add(&admission.owner, name, session);
         }
     }
 
@@ -250,9 +246,11 @@ impl SingleUpstream {
                 return self.refuse_stream(admission, &id, full);
             }
         };
-        let FromClient { upstream, client } =
+        // If the client disconnects, this future is dropped, and `forwarded` with it.
+        let (FromClient { upstream, client }, forwarded) =
             run_blocking(&self.filter, &admission.caller, GuardInput::Request(&body), || {
-                session.pass_from_client(&body, profile.as_deref())
+                let passed = session.pass_from_client(&body, profile.as_deref());
+                (passed, ForwardedRequests::new(session, &body))
             })
             .await;
         let Some(message) = upstream else {
@@ -282,11 +280,15 @@ impl SingleUpstream {
         };
         self.remember(header(response.headers(), SESSION_ID), session, admission);
         if is_events(response.headers()) {
-            let post =
-                PostedRequests { unanswered, own: client, admission: admission.clone(), turn };
+            let (own, admission) = (client, admission.clone());
+            let post = PostedRequests { unanswered, forwarded, own, admission, turn };
             return self.stream(Arc::clone(session), response, long_lived, Some(post)).await;
         }
         if !is_plain_json(response.headers()) {
+            // This response has no answers. Unless it is an error, they come on another stream.
+            if response.status().is_success() && !is_encoded_body(response.headers()) {
+                forwarded.detach();
+            }
             // The upstream answers a batch without requests with 202. The guard's answers remain.
             return match client {
                 Some(own) => reply::json(StatusCode::OK, own),
@@ -444,4 +446,97 @@ fn is_plain_json(headers: &HeaderMap) -> bool {
 /// refused, and such a response passes unchanged.
 fn is_encoded_body(headers: &HeaderMap) -> bool {
     is_encoded(headers.get(CONTENT_ENCODING).map(|_| header(headers, CONTENT_ENCODING)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use crate::access::http_client;
+    use crate::config::Upstream;
+    use crate::headers::ForwardedCredentials;
+    use crate::session::tests::{filter, session};
+    use crate::store::clock::SystemClock;
+    use crate::upstream::client::UpstreamClient;
+
+    const EVENTS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: silence\n\n";
+
+    /// A client's session with an upstream that the test plays.
+    struct UpstreamSetup {
+        single: SingleUpstream,
+        listener: TcpListener,
+        session: Arc<Session>,
+    }
+
+    impl UpstreamSetup {
+        async fn start() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
+            let (config, credentials) = (Upstream::default(), ForwardedCredentials::None);
+            let client = UpstreamClient::Shared(Box::new(http_client()));
+            let (max, metrics) = (1_000, Arc::clone(&recorder));
+            let upstream =
+                HttpUpstream::new(&config, &url, credentials, None, max, client, metrics).unwrap();
+            let (upstream, closing) = (Arc::new(upstream), CancellationToken::new());
+            let single =
+                SingleUpstream::new(upstream, filter(), recorder, &Limits::default(), closing);
+            let session = Arc::new(session());
+            single.sessions.add(&"p".into(), "s", &session);
+            Self { single, listener, session }
+        }
+
+        /// Sends a request of the client. The upstream answers the beginning `answer`, or nothing
+        /// if it is empty. Returns the response, if there is one, and the upstream's connection.
+        async fn send(&self, answer: &str) -> (Option<Response>, TcpStream) {
+            let request = http::Request::post("/mcp").header(SESSION_ID, "s");
+            let (parts, body) = request
+                .body(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#))
+                .unwrap()
+                .into_parts();
+            let admission = Admission::of_principal("p");
+            let served = self.single.serve(&admission, &parts, body);
+            let accepted = async {
+                let mut server = self.listener.accept().await.unwrap().0;
+                assert!(server.read(&mut [0; 1_000]).await.unwrap() > 0);
+                assert!(self.session.is_waiting());
+                server.write_all(answer.as_bytes()).await.unwrap();
+                server
+            };
+            if answer.is_empty() {
+                tokio::select! {
+                    server = accepted => (None, server),
+                    response = served => panic!("{response:?}"),
+                }
+            } else {
+                let (response, server) = tokio::join!(served, accepted);
+                (Some(response), server)
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_of_clients_that_disconnect_are_removed() {
+        let setup = UpstreamSetup::start().await;
+        let unanswered = setup.send("").await;
+        assert!(!setup.session.is_waiting());
+        let (response, server) = setup.send(EVENTS).await;
+        assert!(setup.session.is_waiting());
+        drop(response);
+        assert!(!setup.session.is_waiting());
+        // The answer may come on a later stream.
+        let accepted = setup
+            .send("HTTP/1.1 202 Accepted\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            .await;
+        assert!(setup.session.is_waiting());
+        let _ = setup.session.pass_from_upstream(br#"{"id":1,"result":{}}"#, None);
+        assert!(!setup.session.is_waiting());
+        setup.session.set_resumable();
+        let resumable = setup.send("").await;
+        assert!(setup.session.is_waiting());
+        drop((unanswered, server, accepted, resumable));
+    }
 }

@@ -309,7 +309,7 @@ impl Front {
             streams: Arc::clone(&self.gateway.streams),
             has_headers: false,
             _place: place,
-            _memory: None,
+            memory: None,
         };
         self.gateway.dispatch(&admission, parts, body).await
     }

@@ -80,6 +80,7 @@ pub struct Revision {
     hard_byte_limit: usize,
     cursor_ttl_ms: u64,
     catalogue_prefix: Option<String>,
+    holds_definitions: bool,
 }
 
 /// The origin of a revision's component and policy.
@@ -127,6 +128,7 @@ impl Revision {
             hard_byte_limit: usize::try_from(compiled.hard_byte_limit).unwrap_or(usize::MAX),
             cursor_ttl_ms: compiled.cursor_ttl_ms,
             catalogue_prefix: config::catalogue_prefix(&document).map(str::to_owned),
+            holds_definitions: policy::holds_definitions(&document),
         }
     }
 
@@ -141,6 +143,12 @@ impl Revision {
     #[must_use]
     pub fn catalogue_prefix(&self) -> Option<&str> {
         self.catalogue_prefix.as_deref()
+    }
+
+    /// Returns true if the policy withholds definitions of tools (`catalogue.hold`).
+    #[must_use]
+    pub fn holds_definitions(&self) -> bool {
+        self.holds_definitions
     }
 
     /// Calls the guard on a client's JSON-RPC request.

@@ -18,7 +18,7 @@ pub(crate) struct Key {
 enum KeyCommand {
     /// Create a key, add its digest to the file, and print the key once on standard output.
     New {
-        /// The owner: the name of the principal in cursors and the audit log.
+        /// The owner. The principal in cursors and the audit log is `key:NAME`.
         #[arg(long)]
         name: String,
         /// The file of `access.keys`. It is created if it is missing.

@@ -20,7 +20,7 @@ The upstream needs `oauth` in the gateway file:
   context-guard login tracker                         log in with the browser of this machine
   context-guard login tracker --no-browser            print the address of the page only
   context-guard login tracker --device                log in on another device, if the server permits it
-  context-guard login tracker --principal key:alice   for the owner of an API key: `key:NAME`, or `jwt:SUBJECT`
+  context-guard login tracker --principal key:alice   for the owner of an API key: `key:NAME`, `jwt:SUBJECT` or `cert:NAME`
   context-guard login tracker --scope issues:write    with a further scope
 
 A gateway that runs uses the token at once, and refreshes it. `context-guard logout tracker` removes it.";

@@ -39,7 +39,7 @@ pub(crate) struct Wrap {
     name: String,
     /// The share of answers whose tokens are counted exactly (o200k) to check the estimates, from 0
     /// to 1: every n-th answer, where n is 1 divided by the share, rounded. Errors above 30 % are
-    /// logged. The tokenizer needs 45 MB of memory.
+    /// logged. The tokenizer needs 45 MB of memory. Not with `--code`.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     sample: f64,
     /// Offer the tool context_guard_run: programs over the tools and answers of the server. The
@@ -47,7 +47,7 @@ pub(crate) struct Wrap {
     #[arg(long, conflicts_with_all = ["sample", "learn", "inherit_env"])]
     code: bool,
     /// Correct the estimates of each tool by exact counts, from 0.8 to 1.5. Answers then depend on
-    /// earlier ones.
+    /// earlier ones. Not with `--code`.
     #[arg(long)]
     learn: bool,
     #[command(flatten)]

@@ -15,15 +15,17 @@ pub(crate) struct KnownTools(RwLock<HashMap<String, HashSet<String>>>);
 
 impl KnownTools {
     /// Adds the names of tools that an upstream lists. Ignores names that are too long, and names
-    /// beyond the maximum number.
+    /// beyond the upstream's share: half of the places that other upstreams leave free. Further
+    /// upstreams always have places.
     pub(crate) fn add<'n>(&self, upstream: &str, names: impl IntoIterator<Item = &'n str>) {
         let mut tools = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut left = MAX_TOOLS.saturating_sub(tools.values().map(HashSet::len).sum());
+        let others = tools.iter().filter(|(other, _)| *other != upstream);
+        let others: usize = others.map(|(_, names)| names.len()).sum();
+        let share = MAX_TOOLS.saturating_sub(others) / 2;
         let known = tools.entry(upstream.to_owned()).or_default();
         for name in names.into_iter().filter(|name| name.len() <= MAX_NAME_BYTES) {
-            if left > 0 && !known.contains(name) {
+            if known.len() < share && !known.contains(name) {
                 known.insert(name.to_owned());
-                left -= 1;
             }
         }
     }
@@ -48,7 +50,10 @@ mod tests {
         assert!(!tools.contains("files", &long));
         let names: Vec<String> = (0..MAX_TOOLS + 5).map(|at| at.to_string()).collect();
         tools.add("many", names.iter().map(String::as_str));
-        assert!(tools.contains("many", &(MAX_TOOLS - 2).to_string()));
-        assert!(!tools.contains("many", &(MAX_TOOLS + 4).to_string()));
+        assert!(tools.contains("many", &(MAX_TOOLS / 2 - 2).to_string()));
+        assert!(!tools.contains("many", &(MAX_TOOLS / 2).to_string()));
+        // No upstream takes all places.
+        tools.add("web", ["search"]);
+        assert!(tools.contains("web", "search"));
     }
 }

@@ -166,16 +166,16 @@ fn is_plain_path(path: &str) -> bool {
     path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_plain))
 }
 
+/// The numeric settings of the catalogue, each with its minimum and its maximum.
+pub const CATALOGUE_RANGES: [(&str, u64, u64); 3] =
+    [("threshold", 0, 1_000_000), ("hot", 0, 15), ("recomputeSeconds", 3_600, 604_800)];
+
 impl CatalogueSettings {
     /// Returns an error for each invalid setting: its name and the reason.
     pub(super) fn issues(&self) -> Vec<(String, String)> {
         let mut issues = Vec::new();
-        let ranges = [
-            ("threshold", self.threshold, 0, 1_000_000),
-            ("hot", self.hot, 0, 15),
-            ("recomputeSeconds", self.recompute_seconds, 3_600, 604_800),
-        ];
-        for (name, value, least, most) in ranges {
+        let values = [self.threshold, self.hot, self.recompute_seconds];
+        for ((name, least, most), value) in CATALOGUE_RANGES.into_iter().zip(values) {
             if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
                 let reason = format!("{value} is out of range: from {least} to {most}");
                 issues.push((name.to_owned(), reason));

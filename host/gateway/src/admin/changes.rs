@@ -40,7 +40,7 @@ struct UploadQuery {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApproveRequest {
-    /// The tools whose cached answers are removed: a glob over `server::tool`.
+    /// The tools whose current definitions are approved: a glob over `server::tool`.
     tool: String,
 }
 

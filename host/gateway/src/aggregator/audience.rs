@@ -29,4 +29,9 @@ impl Audience {
     pub(super) fn server(&self) -> usize {
         self.server
     }
+
+    /// Returns the owner of stored answers.
+    pub(super) fn owner(&self) -> &Arc<str> {
+        &self.owner
+    }
 }

@@ -22,6 +22,7 @@ use crate::exchange::{Exchange, NextStep};
 use crate::lock::lock;
 use crate::message::Head;
 use crate::protocol_mode::ProtocolMode;
+use crate::revision::Revision;
 use crate::tasks::{GuardInput, run_blocking};
 use crate::telemetry::{Outcome, Recorder};
 
@@ -29,8 +30,6 @@ use crate::telemetry::{Outcome, Recorder};
 /// and, in stateful mode, client name.
 const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// The maximum number of revisions of which it is known whether policy withholds definitions.
-const MAX_REVISIONS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The maximum number of globs that are known to match no tool, so that each is reported once.
 const MAX_UNMATCHED: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 /// The maximum number of lists of one upstream whose withheld tools are cached.
@@ -59,8 +58,6 @@ pub(super) struct Catalogues {
     lists: Mutex<LruCache<ListKey, Arc<CatalogueList>>>,
     /// The withheld tools of one upstream, by the version of its list and the revision.
     pub(super) withheld: Mutex<LruCache<(String, u64), Arc<Withheld>>>,
-    /// For each revision of the guard, true if its policy withholds definitions.
-    pub(super) holds: Mutex<LruCache<u64, bool>>,
     pub(super) fallbacks: Fallbacks,
     /// The globs of policies that match no tool, which were reported.
     unmatched: Mutex<LruCache<String, ()>>,
@@ -76,7 +73,6 @@ impl Catalogues {
         Self {
             lists: Mutex::new(LruCache::new(MAX_LISTS)),
             withheld: Mutex::new(LruCache::new(MAX_WITHHELD)),
-            holds: Mutex::new(LruCache::new(MAX_REVISIONS)),
             fallbacks: Fallbacks::new(),
             unmatched: Mutex::new(LruCache::new(MAX_UNMATCHED)),
             usage: Mutex::new(UsageSnapshot::new(usage, DEFAULT_RECOMPUTE)),
@@ -132,12 +128,11 @@ impl Catalogues {
         version_of(&hash.finalize())
     }
 
-    /// Parses the list in a response of this revision of the guard. Returns `None` if the guard did
-    /// not make the list.
-    fn learn(&self, revision: u64, response: &[u8]) -> Option<Arc<CatalogueList>> {
+    /// Parses the list in a response of the guard. Returns `None` if the guard did not make the
+    /// list.
+    fn learn(&self, response: &[u8]) -> Option<Arc<CatalogueList>> {
         let (list, recompute) = parse_list(response)?;
         lock(&self.usage).recompute = recompute;
-        lock(&self.holds).put(revision, list.holds);
         Some(Arc::new(list))
     }
 
@@ -176,7 +171,7 @@ impl Aggregator {
     }
 
     async fn client_list(&self, origin: &Origin<'_>, id: &str, merged: &MergedTools) -> ClientList {
-        let caller = self.caller_key(origin.client, self.revision_of(origin));
+        let caller = self.caller_key(origin.client, self.revision_of(origin).number);
         match self.shaped_list(origin, id, merged).await {
             Ok(list) => {
                 if let Some(list) = &list {
@@ -200,9 +195,6 @@ impl Aggregator {
         let key = self.list_key(origin.client, &exchange);
         if let Some(list) = lock(&self.catalogues.lists).get(&key).cloned() {
             return Ok(Some(list));
-        }
-        if self.catalogues.fallbacks.has_failed(&key) {
-            return Err(GuardFailed);
         }
         let Some((key, list)) = self.guarded_list(origin, id, merged).await? else {
             return Ok(None);
@@ -232,19 +224,13 @@ impl Aggregator {
             NextStep::Forward(None) => {}
             NextStep::Forward(Some(_)) | NextStep::Answer(..) => return Ok(None),
         }
-        let shaped = match self.compile(origin, &exchange, id, merged).await {
-            Ok(shaped) => shaped,
-            Err(GuardFailed) => {
-                self.catalogues.fallbacks.failed(key);
-                return Err(GuardFailed);
-            }
-        };
-        let list = shaped.and_then(|shaped| self.catalogues.learn(key.revision, &shaped));
+        let shaped = self.compile(origin, &exchange, id, merged).await?;
+        let list = shaped.and_then(|shaped| self.catalogues.learn(&shaped));
         Ok(list.map(|list| (key, list)))
     }
 
-    /// Sends the merged list through the guard. Returns the guard's response, or `None` if the
-    /// guard does not process the list.
+    /// Sends the merged list through the guard, unless the guard has just failed to process it.
+    /// Returns the guard's response, or `None` if the guard does not process the list.
     pub(super) async fn compile(
         &self,
         origin: &Origin<'_>,
@@ -252,6 +238,10 @@ impl Aggregator {
         id: &str,
         merged: &MergedTools,
     ) -> Result<Option<Vec<u8>>, GuardFailed> {
+        let key = self.list_key(origin.client, exchange);
+        if !self.catalogues.fallbacks.may_try(&key) {
+            return Err(GuardFailed);
+        }
         let message = self.lists.merged_message(id, merged, &self.catalogues.usage());
         let guarded = run_blocking(
             &self.filter,
@@ -260,7 +250,12 @@ impl Aggregator {
             || exchange.on_response(&self.filter, &message),
         );
         let guarded = guarded.await;
-        if guarded.outcome == Outcome::Fault { Err(GuardFailed) } else { Ok(guarded.shaped) }
+        if guarded.outcome == Outcome::Fault {
+            self.catalogues.fallbacks.failed(key);
+            return Err(GuardFailed);
+        }
+        self.catalogues.fallbacks.processed(&key);
+        Ok(guarded.shaped)
     }
 
     pub(super) fn catalogue_exchange(
@@ -309,13 +304,13 @@ impl Aggregator {
 
     /// Returns true if policy hides a tool. `name` is client-visible.
     pub(super) fn is_hidden_tool(&self, origin: &Origin<'_>, name: &str) -> bool {
-        self.catalogues.is_hidden(self.revision_of(origin), name)
+        self.catalogues.is_hidden(self.revision_of(origin).number, name)
     }
 
-    /// Returns the number of the guard's revision that serves the client.
-    pub(super) fn revision_of(&self, origin: &Origin<'_>) -> u64 {
+    /// Returns the guard's revision that serves the client.
+    pub(super) fn revision_of(&self, origin: &Origin<'_>) -> Arc<Revision> {
         let exchange = self.forwarder.begin(origin, None, &[]);
-        self.filter.revisions().choose(&exchange.context).number
+        self.filter.revisions().choose(&exchange.context)
     }
 }
 

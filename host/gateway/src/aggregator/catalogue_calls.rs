@@ -75,10 +75,6 @@ impl Aggregator {
             NextStep::Forward(Some(call)) => return Ok(Some(CatalogueAnswer::Call(call))),
             // The guard has no stored catalogue of this version.
             NextStep::Forward(None) => {
-                let key = self.list_key(origin.client, &exchange);
-                if self.catalogues.fallbacks.has_failed(&key) {
-                    return Err(GuardFailed);
-                }
                 let answer = self.compile(origin, &exchange, head.raw_id(), merged).await?;
                 let Some(answer) = answer else { return Ok(None) };
                 if let Some(call) = redirected_call(&answer, head.raw_id()) {

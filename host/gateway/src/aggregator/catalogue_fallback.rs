@@ -57,9 +57,22 @@ impl Fallbacks {
         Self { failed: failed.into(), last: last.into(), waiting: Mutex::default() }
     }
 
-    /// Returns true if the guard has just failed to process the list.
-    pub(super) fn has_failed(&self, key: &ListKey) -> bool {
-        lock(&self.failed).get(key).is_some_and(|at| at.elapsed() < FAILURE_PAUSE)
+    /// Returns false if the guard has just failed to process the list. After the pause, one caller
+    /// tries again, and the others wait for the next pause.
+    pub(super) fn may_try(&self, key: &ListKey) -> bool {
+        match lock(&self.failed).get_mut(key) {
+            Some(at) if at.elapsed() < FAILURE_PAUSE => false,
+            Some(at) => {
+                *at = Instant::now();
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Forgets the failures of the guard to process a list, because it has processed it.
+    pub(super) fn processed(&self, key: &ListKey) {
+        lock(&self.failed).pop(key);
     }
 
     /// Records that the guard failed to process a list. Logs the first failure.
@@ -140,12 +153,9 @@ impl Aggregator {
         merged: &MergedTools,
         mut entries: Vec<ListEntry>,
     ) -> CatalogueList {
-        let exchange = self.forwarder.begin(origin, None, &[]);
-        let revision = self.filter.revisions().choose(&exchange.context);
-        let holds = lock(&self.catalogues.holds).get(&revision.number).copied();
-        let blocks = revision.on_fault().0 == OnFault::Block;
+        let revision = self.revision_of(origin);
         entries.retain(|entry| !self.catalogues.is_hidden(revision.number, &entry.key));
-        if blocks || holds == Some(true) {
+        if revision.on_fault().0 == OnFault::Block || revision.holds_definitions() {
             entries.iter_mut().for_each(|entry| entry.json = name_alone(entry));
         }
         let read_tool = merged.lists.iter().find_map(|(_, list)| list.read_tool.clone());
@@ -286,7 +296,7 @@ mod tests {
         assert_eq!(result["_meta"][FALLBACK_KEY]["fallback"], "unshaped");
         assert_eq!(result["ttlMs"], 0);
         // The last tiered list of the caller comes first.
-        let caller = aggregator.caller_key(&client, aggregator.revision_of(&origin));
+        let caller = aggregator.caller_key(&client, aggregator.revision_of(&origin).number);
         let last = list(&["context_guard_search_tools", "b__tool"], true);
         aggregator.catalogues.fallbacks.succeeded(caller, &Arc::new(last));
         let (tools, result) = listed().await;

@@ -68,12 +68,18 @@ pub(super) struct ClientSession {
 
 impl ClientSession {
     /// Creates a session. `tag` identifies this replica in the ids of server-to-client requests.
-    pub(super) fn new(id: String, principal: Arc<str>, info: ClientInfo, tag: &OwnerTag) -> Self {
+    pub(super) fn new(
+        id: String,
+        principal: Arc<str>,
+        info: ClientInfo,
+        streams: EventStreams,
+        tag: &OwnerTag,
+    ) -> Self {
         Self {
             id,
             principal,
             info: Arc::new(info),
-            streams: EventStreams::default(),
+            streams,
             list_changes: Arc::default(),
             question_prefix: format!("{QUESTION_ID_PREFIX}{}", tag.prefix()),
             questions: Mutex::default(),
@@ -371,13 +377,15 @@ pub(super) fn no_client(id: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregator::event_streams::EventMemory;
     use crate::aggregator::session_subscriptions::{SubscribedResource, SubscriptionGuard};
     use crate::upstream::resource_subscriptions::tests::connect;
 
     #[tokio::test]
     async fn session_subscribes_again_on_the_next_connection() {
         let tag = OwnerTag::default();
-        let session = ClientSession::new("s".to_owned(), "p".into(), ClientInfo::gateway(), &tag);
+        let (streams, info) = (EventMemory::new().streams(&"p".into()), ClientInfo::gateway());
+        let session = ClientSession::new("s".to_owned(), "p".into(), info, streams, &tag);
         let session = Arc::new(session);
         let caller = Caller { principal: "p".into(), session: "s".into() };
         let (first, second) = (connect().await, connect().await);

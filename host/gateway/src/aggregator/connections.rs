@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -13,13 +13,13 @@ use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
 
 use super::audience::Audience;
 use super::client::Client;
+use super::connection_slots::{ConnectionKey, ConnectionOwner, ConnectionSlots, OpeningSlot};
 use super::known_lists::KnownLists;
 use super::subscription_filter::SubscriptionFilter;
-use crate::config::Isolation;
+use crate::config::{Isolation, Limits};
 use crate::filter::Filter;
 use crate::fleet::UpstreamSessionId;
 use crate::lock::lock;
@@ -40,42 +40,6 @@ pub(super) const KNOWN_TIMEOUT: Duration = Duration::from_millis(150);
 /// gateway then answers without waiting for it.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(60);
 
-/// The clients that may share a connection to an upstream.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum ConnectionOwner {
-    Session(String),
-    /// All clients of a principal with equal protocol version and capabilities. Contains the
-    /// principal and the hash of both, or 0 for stateless clients, whose requests repeat them.
-    ///
-    /// An upstream may answer clients with other capabilities differently. The name of the client
-    /// software is not part of the hash.
-    Principal(Arc<str>, u64),
-    Everybody,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct ConnectionKey {
-    server: usize,
-    owner: ConnectionOwner,
-    mode: ProtocolMode,
-    /// The digest of the client's credentials that the upstream receives, so that no other client
-    /// uses them. `None` if the upstream receives none.
-    credentials: Option<[u8; 32]>,
-}
-
-struct ConnectionSlot {
-    connection: tokio::sync::Mutex<Option<Arc<UpstreamConnection>>>,
-    /// The current connection. Receivers are notified when another connection replaces it.
-    current: watch::Sender<Weak<UpstreamConnection>>,
-    used: Mutex<Instant>,
-}
-
-impl ConnectionSlot {
-    fn used(&self) -> MutexGuard<'_, Instant> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The index of an upstream, with the connection to it or the reason why it failed.
 pub(super) type OpenedConnection = (usize, Result<Arc<UpstreamConnection>, Failure>);
 /// The index of an upstream, with its description or the reason why it failed.
@@ -85,7 +49,7 @@ pub(super) type Described = (usize, Result<ServerInfo, Failure>);
 pub(super) struct Connections {
     pub(super) servers: Vec<Arc<UpstreamServer>>,
     filter: Arc<Filter>,
-    slots: Mutex<HashMap<ConnectionKey, Arc<ConnectionSlot>>>,
+    slots: Arc<Mutex<ConnectionSlots>>,
     pub(super) known: Arc<KnownLists>,
     /// The sessions with upstreams that other replicas began, by the id of the client's session.
     /// Each is continued once. A further connection begins its own session.
@@ -95,31 +59,21 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Creates an empty table. `max_sessions` is the maximum number of sessions of clients.
+    /// Creates an empty table.
     pub(super) fn new(
         servers: Vec<Arc<UpstreamServer>>,
         filter: Arc<Filter>,
-        max_sessions: NonZeroUsize,
+        limits: &Limits,
     ) -> Self {
         let known = Arc::new(KnownLists::new());
+        let max_sessions = NonZeroUsize::new(limits.sessions).unwrap_or(NonZeroUsize::MIN);
         let resumable = Mutex::new(LruCache::new(max_sessions));
-        let (slots, slow) = (Mutex::default(), Mutex::default());
-        Self { servers, filter, slots, known, resumable, slow }
+        let slots = Arc::new(Mutex::new(ConnectionSlots::new(limits, servers.len())));
+        Self { servers, filter, slots, known, resumable, slow: Mutex::default() }
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ConnectionSlot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn slot(&self, key: ConnectionKey) -> Arc<ConnectionSlot> {
-        let mut slots = self.slots();
-        let slot = slots.entry(key).or_insert_with(|| {
-            let connection = tokio::sync::Mutex::default();
-            let current = watch::Sender::new(Weak::new());
-            Arc::new(ConnectionSlot { connection, current, used: Mutex::new(Instant::now()) })
-        });
-        *slot.used() = Instant::now();
-        Arc::clone(slot)
+    fn slots(&self) -> MutexGuard<'_, ConnectionSlots> {
+        lock(&self.slots)
     }
 
     /// Returns the client's connection to the upstream with index `server`. Opens a connection if
@@ -136,7 +90,8 @@ impl Connections {
         let is_shared = upstream.isolation == Isolation::Shared;
         let info =
             if is_shared { Arc::new(ClientInfo::gateway()) } else { Arc::clone(&client.info) };
-        let (slot, mode, caller) = (self.slot(key.clone()), key.mode, client.caller_headers());
+        let slot = self.slots().get_or_add(&key, &client.owner);
+        let (mode, caller) = (key.mode, client.caller_headers());
         let is_call = !client.is_background;
         // Before the connection opens, so that no later one is missed.
         let current = slot.current.subscribe();
@@ -146,7 +101,9 @@ impl Connections {
         let described = resumed.as_ref().and_then(|_| self.known.info(client, server));
         // Opening continues when the caller gives up, so that a server that starts slowly is ready
         // for the next request.
+        let opening = OpeningSlot { slots: Arc::clone(&self.slots), key: key.clone(), slot };
         let opening = tokio::spawn(async move {
+            let slot = &opening.slot;
             let mut connection = slot.connection.lock().await;
             if let Some(open) = connection.as_ref().filter(|open| !open.has_ended()) {
                 return Ok(Arc::clone(open));
@@ -193,7 +150,7 @@ impl Connections {
             return None;
         }
         let key = connection_key(client, server, upstream);
-        let slot = self.slots().get(&key).cloned();
+        let slot = self.slots().get(&key);
         let is_closed = slot.is_none_or(|slot| {
             let connection = slot.connection.try_lock();
             connection.is_ok_and(|open| open.as_ref().is_none_or(|open| open.has_ended()))
@@ -209,7 +166,7 @@ impl Connections {
         server: usize,
     ) -> Option<Arc<UpstreamConnection>> {
         let key = connection_key(client, server, self.servers.get(server)?);
-        let slot = self.slots().get(&key).cloned()?;
+        let slot = self.slots().get(&key)?;
         let is_open = slot.connection.try_lock().is_ok_and(|connection| {
             connection.as_ref().is_some_and(|connection| !connection.has_ended())
         });
@@ -271,10 +228,7 @@ impl Connections {
             return;
         }
         let owner = ConnectionOwner::Principal(Arc::clone(principal), introduction(&client.info));
-        let mut slots = self.slots();
-        if let Some(slot) = slots.remove(key) {
-            slots.entry(ConnectionKey { owner, ..key.clone() }).or_insert(slot);
-        }
+        self.slots().rename(key, ConnectionKey { owner, ..key.clone() }, &client.owner);
     }
 
     /// Closes the gateway's own connection to the upstream at index `server`, unless clients share
@@ -364,7 +318,7 @@ impl Connections {
             };
             match &key.owner {
                 ConnectionOwner::Session(id) => is_session(id),
-                _ => is_in_use || slot.used().elapsed() < max_idle,
+                _ => is_in_use || slot.idle() < max_idle,
             }
         });
     }
@@ -441,4 +395,24 @@ fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::aggregator::test_kit::{aggregator, client, upstream};
+    use crate::config::{Isolation, Upstream};
+
+    #[tokio::test]
+    async fn only_open_connections_have_slots() {
+        let command = vec!["false".to_owned()];
+        let broken = Upstream { command, ..upstream("broken", "a", Isolation::Principal) };
+        let working = upstream("working", "b", Isolation::Principal);
+        let upstreams = vec![broken, working];
+        let (aggregator, _processes) = aggregator(upstreams, 8, context_guard_test_stub::FORWARD);
+        let (client, connections) = (client("ann"), &aggregator.connections);
+        assert!(connections.get(&client, 0).await.is_err());
+        assert!(connections.get(&client, 1).await.is_ok());
+        let slots = connections.slots();
+        assert_eq!(Vec::from_iter(slots.iter().map(|(key, _)| key.server)), [1]);
+    }
 }

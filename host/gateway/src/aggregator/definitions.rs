@@ -1,7 +1,7 @@
 //! The definitions of tools as the gateway first saw them. Reports later changes by upstreams, and
 //! records the changes that an operator approved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,15 +12,19 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::audience::Audience;
-use super::upstream_list::UpstreamList;
+use super::fair_cache::{FairCache, Weighted};
+use super::upstream_list::{MAX_ENTRIES, UpstreamList};
 use crate::telemetry::Recorder;
 
-/// The maximum number of audiences whose definitions are stored.
-const MAX_AUDIENCES: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-/// The maximum number of definitions that are stored. Each takes about 150 bytes.
+/// The maximum number of stored definitions of audiences. Each takes about 150 bytes. Those of the
+/// gateway itself count separately.
 const MAX_DEFINITIONS: usize = 400_000;
-/// The maximum number of definitions of one upstream. An upstream may list endless new names.
-const MAX_TOOLS: usize = 20_000;
+/// The number of definitions that an audience counts in addition to its own. It limits the number
+/// of audiences.
+const AUDIENCE_OVERHEAD: usize = 100;
+/// The maximum number of definitions of one upstream. An upstream may list endless new names, but a
+/// list has no more.
+const MAX_TOOLS: usize = MAX_ENTRIES;
 /// The maximum number of suspicious texts that are stored, so that each is reported once.
 const MAX_SUSPICIOUS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 /// The keywords of JSON Schema whose arrays are sets.
@@ -40,7 +44,8 @@ struct Digests {
 #[derive(Clone, Copy)]
 struct Definition {
     /// The digests of the definition that the gateway first saw, or that the operator approved.
-    accepted: Digests,
+    /// `None` if the tool may have had an earlier definition that is forgotten.
+    accepted: Option<Digests>,
     current: Digests,
 }
 
@@ -56,11 +61,22 @@ struct Baseline {
     changed: BTreeSet<String>,
     /// The tools whose current definitions the operator approved.
     approved: BTreeSet<String>,
+    /// True if a definition was forgotten. A new name is then not known to be new: the upstream
+    /// may have removed the tool, and listed [`MAX_TOOLS`] others until it was forgotten.
+    has_forgotten: bool,
+}
+
+impl Weighted for Baseline {
+    fn cost(&self) -> usize {
+        self.tools.len() + AUDIENCE_OVERHEAD
+    }
 }
 
 struct Baselines {
-    baselines: LruCache<Audience, Baseline>,
-    definitions: usize,
+    /// The definitions that the gateway itself saw, by the index of the upstream. They are never
+    /// evicted: the first list of each audience is compared with them.
+    common: HashMap<usize, Baseline>,
+    audiences: FairCache<Audience, Baseline>,
     /// Excerpts of suspicious texts by tool, rule and path.
     suspicious: LruCache<(String, String, String), String>,
 }
@@ -91,8 +107,8 @@ pub(super) struct Definitions {
 impl Definitions {
     pub(super) fn new(recorder: &Arc<Recorder>) -> Self {
         let state = Baselines {
-            baselines: LruCache::new(MAX_AUDIENCES),
-            definitions: 0,
+            common: HashMap::new(),
+            audiences: FairCache::new(MAX_DEFINITIONS, MAX_DEFINITIONS),
             suspicious: LruCache::new(MAX_SUSPICIOUS),
         };
         Self { state: Mutex::new(state), recorder: Arc::clone(recorder) }
@@ -114,23 +130,26 @@ impl Definitions {
         list: &UpstreamList,
     ) {
         let seen = (*list.digest(), revision);
-        let mut state = self.state();
-        if state.baselines.get(audience).is_some_and(|known| known.seen == Some(seen)) {
+        let is_common = audience == common;
+        if self.state().find(audience, is_common).is_some_and(|known| known.seen == Some(seen)) {
             return;
         }
-        let known = state.baselines.pop(audience);
-        state.definitions -= known.as_ref().map_or(0, |known| known.tools.len());
-        let mut baseline = match known {
-            Some(known) => known,
-            None => state.baselines.peek(common).cloned().unwrap_or_default(),
+        // Long lists take their time, in which the definitions of others must not wait.
+        let digests: Vec<Digests> = list.entries.iter().map(|entry| digests(&entry.json)).collect();
+        let mut state = self.state();
+        let known = if is_common {
+            state.common.remove(&audience.server())
+        } else {
+            state.audiences.pop(audience)
         };
+        let mut baseline =
+            known.or_else(|| state.common.get(&audience.server()).cloned()).unwrap_or_default();
         upstream.clone_into(&mut baseline.upstream);
-        let changed = baseline.compare(seen, list);
-        state.definitions += baseline.tools.len();
-        state.baselines.put(audience.clone(), baseline);
-        while state.definitions > MAX_DEFINITIONS && state.baselines.len() > 1 {
-            let Some((_, oldest)) = state.baselines.pop_lru() else { break };
-            state.definitions -= oldest.tools.len();
+        let changed = baseline.compare(seen, list, &digests);
+        if is_common {
+            state.common.insert(audience.server(), baseline);
+        } else {
+            state.audiences.put(audience.clone(), baseline);
         }
         drop(state);
         for tool in changed {
@@ -138,10 +157,23 @@ impl Definitions {
         }
     }
 
-    /// Returns the tools of an upstream whose definitions changed or were approved.
-    pub(super) fn facts(&self, audience: &Audience) -> DefinitionFacts {
+    /// Returns true if the definitions of an audience are not known, although the gateway itself
+    /// has seen those of the upstream. Either the audience has had no list, or its definitions
+    /// were evicted. `common` is the audience of the gateway itself.
+    pub(super) fn needs_comparison(&self, audience: &Audience, common: &Audience) -> bool {
+        let state = self.state();
+        audience != common
+            && !state.audiences.contains(audience)
+            && state.common.contains_key(&audience.server())
+    }
+
+    /// Returns the tools of an upstream whose definitions changed or were approved. `common` is the
+    /// audience of the gateway itself.
+    pub(super) fn facts(&self, audience: &Audience, common: &Audience) -> DefinitionFacts {
         let mut state = self.state();
-        let Some(known) = state.baselines.get(audience) else { return DefinitionFacts::default() };
+        let Some(known) = state.find(audience, audience == common) else {
+            return DefinitionFacts::default();
+        };
         DefinitionFacts {
             changed: known.changed.iter().cloned().collect(),
             approved: known.approved.iter().cloned().collect(),
@@ -169,13 +201,15 @@ impl Definitions {
         let suspicious: BTreeSet<String> =
             state.suspicious.iter().map(|((tool, ..), _)| tool.clone()).collect();
         let mut approved = BTreeSet::new();
-        for (_, baseline) in state.baselines.iter_mut() {
+        let Baselines { common, audiences, .. } = &mut *state;
+        let audiences = audiences.iter_mut().map(|(_, baseline)| baseline);
+        for baseline in common.values_mut().chain(audiences) {
             let Baseline { upstream, tools, changed, approved: own, .. } = baseline;
             for (name, definition) in tools {
                 let endpoint = format!("{upstream}::{name}");
                 let needs_approval = changed.contains(name) || suspicious.contains(&endpoint);
                 if needs_approval && glob::matches(pattern, &endpoint) {
-                    definition.accepted = definition.current;
+                    definition.accepted = Some(definition.current);
                     changed.remove(name);
                     own.insert(name.clone());
                     approved.insert(endpoint);
@@ -193,7 +227,8 @@ impl Definitions {
     pub(super) fn report(&self) -> Value {
         let state = self.state();
         let (mut changed, mut approved) = (BTreeSet::new(), BTreeSet::new());
-        for (_, baseline) in &state.baselines {
+        let audiences = state.audiences.iter().map(|(_, baseline)| baseline);
+        for baseline in state.common.values().chain(audiences) {
             let endpoint = |name: &String| format!("{}::{name}", baseline.upstream);
             changed.extend(baseline.changed.iter().map(endpoint));
             approved.extend(baseline.approved.iter().map(endpoint));
@@ -210,22 +245,40 @@ impl Definitions {
     }
 }
 
+impl Baselines {
+    /// Returns the definitions of an audience. `is_common` is true for the gateway itself.
+    fn find(&mut self, audience: &Audience, is_common: bool) -> Option<&Baseline> {
+        if is_common {
+            return self.common.get(&audience.server());
+        }
+        self.audiences.get(audience)
+    }
+}
+
 impl Baseline {
-    /// Replaces the current definitions by those of a list. Tools that the list lacks remain.
-    /// Returns the tools whose definitions an upstream changed since the last list, unless the new
-    /// definition is the accepted one. `seen` is the digest of the list, and the revision of the
-    /// guard.
-    fn compare(&mut self, seen: ([u8; 32], u64), list: &UpstreamList) -> Vec<String> {
+    /// Replaces the current definitions by those of a list, whose digests are `digests`. Tools that
+    /// the list lacks remain. Returns the tools whose definitions an upstream changed since the
+    /// last list, unless the new definition is the accepted one. `seen` is the digest of the list,
+    /// and the revision of the guard.
+    fn compare(
+        &mut self,
+        seen: ([u8; 32], u64),
+        list: &UpstreamList,
+        digests: &[Digests],
+    ) -> Vec<String> {
         let is_same_revision = self.seen.is_none_or(|(_, revision)| revision == seen.1);
         self.seen = Some(seen);
         let mut reported = Vec::new();
-        for entry in &list.entries {
-            let digests = digests(&entry.json);
+        // The names of this list are still compared with those that it replaces.
+        let has_forgotten = self.has_forgotten;
+        self.make_room(list);
+        for (entry, digests) in list.entries.iter().zip(digests.iter().copied()) {
             let Some(known) = self.tools.get_mut(&entry.key) else {
-                if self.tools.len() < MAX_TOOLS {
-                    let definition = Definition { accepted: digests, current: digests };
-                    self.tools.insert(entry.key.clone(), definition);
+                if has_forgotten && self.changed.insert(entry.key.clone()) {
+                    reported.push(entry.key.clone());
                 }
+                let accepted = (!has_forgotten).then_some(digests);
+                self.tools.insert(entry.key.clone(), Definition { accepted, current: digests });
                 continue;
             };
             if known.current == digests {
@@ -234,15 +287,15 @@ impl Baseline {
             // Another revision may add other arguments of the guard to the schema.
             let is_change_of_guard = !is_same_revision && known.current.own == digests.own;
             if is_change_of_guard {
-                if known.accepted == known.current {
-                    known.accepted = digests;
+                if known.accepted == Some(known.current) {
+                    known.accepted = Some(digests);
                 }
                 known.current = digests;
                 continue;
             }
             known.current = digests;
             self.approved.remove(&entry.key);
-            if known.accepted == digests {
+            if known.accepted == Some(digests) {
                 self.changed.remove(&entry.key);
             } else {
                 self.changed.insert(entry.key.clone());
@@ -250,6 +303,20 @@ impl Baseline {
             }
         }
         reported
+    }
+
+    /// Forgets the tools that a list lacks if there would be more than [`MAX_TOOLS`] with those of
+    /// the list.
+    fn make_room(&mut self, list: &UpstreamList) {
+        let listed: HashSet<&str> = list.entries.iter().map(|entry| entry.key.as_str()).collect();
+        let new = listed.iter().filter(|name| !self.tools.contains_key(**name)).count();
+        if self.tools.len() + new <= MAX_TOOLS {
+            return;
+        }
+        self.tools.retain(|name, _| listed.contains(name.as_str()));
+        self.changed.retain(|name| listed.contains(name.as_str()));
+        self.approved.retain(|name| listed.contains(name.as_str()));
+        self.has_forgotten = true;
     }
 }
 
@@ -355,6 +422,10 @@ mod tests {
             Self { definitions: Definitions::new(&recorder), common }
         }
 
+        fn facts(&self, audience: &Audience) -> DefinitionFacts {
+            self.definitions.facts(audience, &self.common)
+        }
+
         fn observe(
             &self,
             audience: &Audience,
@@ -362,14 +433,68 @@ mod tests {
             tools: &[(&str, &str)],
         ) -> Vec<String> {
             self.definitions.observe(audience, &self.common, "git", revision, &list(tools));
-            self.definitions.facts(audience).changed
+            self.facts(audience).changed
         }
     }
 
     fn audience(principal: &str) -> Audience {
+        audience_at(principal, "", 0)
+    }
+
+    fn audience_at(principal: &str, implementation: &str, server: usize) -> Audience {
         let admission = Admission::of_principal(principal);
-        let client = Client::stateless(&admission, ClientInfo::gateway(), &HeaderMap::new());
-        Audience::of_client(&client, 0)
+        let implementation = implementation.to_owned();
+        let info = ClientInfo { implementation, ..ClientInfo::gateway() };
+        Audience::of_client(&Client::stateless(&admission, info, &HeaderMap::new()), server)
+    }
+
+    #[test]
+    fn changes_are_found_after_endless_names() {
+        let setup = Setup::new();
+        let ann = audience("ann");
+        let first = [("a", r#"{"name":"a","description":"x"}"#)];
+        assert!(setup.observe(&ann, 1, &first).is_empty());
+        for round in 0..2 {
+            let names: Vec<String> = (0..MAX_TOOLS).map(|at| format!("{round}-{at}")).collect();
+            let junk: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "{}")).collect();
+            setup.observe(&ann, 1, &junk);
+        }
+        // The tool may have been listed before, and must not be accepted as a new one.
+        let changed = [("a", r#"{"name":"a","description":"y"}"#), ("b", "{}")];
+        assert!(setup.observe(&ann, 1, &changed).contains(&"a".to_owned()));
+        assert_eq!(setup.definitions.approve("git::a").len(), 1);
+        assert!(!setup.facts(&ann).changed.contains(&"a".to_owned()));
+        // Later changes are found.
+        let changed = [("a", r#"{"name":"a","description":"z"}"#), ("b", r#"{"title":"B"}"#)];
+        let found = setup.observe(&ann, 1, &changed);
+        assert!(found.contains(&"a".to_owned()) && found.contains(&"b".to_owned()));
+        let state = setup.definitions.state();
+        assert!(state.audiences.iter().all(|(_, baseline)| baseline.tools.len() <= MAX_TOOLS));
+    }
+
+    #[test]
+    fn other_audiences_do_not_evict_definitions() {
+        let setup = Setup::new();
+        let (first, changed) = ([("a", r#"{"name":"a"}"#)], [("a", r#"{"name":"a","title":"A"}"#)]);
+        setup.observe(&setup.common, 1, &first);
+        let (ann, carl) = (audience("ann"), audience("carl"));
+        setup.observe(&ann, 1, &first);
+        assert_eq!(setup.observe(&ann, 1, &changed), ["a"]);
+        // A client under endless names, and an upstream with many tools.
+        for at in 0..5_000 {
+            setup.observe(&audience_at("bob", &at.to_string(), 0), 1, &first);
+        }
+        let names: Vec<String> = (0..MAX_TOOLS).map(|at| at.to_string()).collect();
+        let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "{}")).collect();
+        for at in 0..25 {
+            let audience = audience_at(&at.to_string(), "", 1);
+            setup.definitions.observe(&audience, &setup.common, "many", 1, &list(&many));
+        }
+        assert_eq!(setup.facts(&ann).changed, ["a"]);
+        // A new audience is still compared with the gateway's own list.
+        assert!(setup.definitions.needs_comparison(&carl, &setup.common));
+        assert_eq!(setup.observe(&carl, 1, &changed), ["a"]);
+        assert!(!setup.definitions.needs_comparison(&carl, &setup.common));
     }
 
     #[test]
@@ -396,14 +521,14 @@ mod tests {
         setup.observe(&ann, 1, &changed);
         assert!(setup.definitions.approve("other::*").is_empty());
         assert!(setup.definitions.approve("git::a").contains("git::a"));
-        let facts = setup.definitions.facts(&ann);
+        let facts = setup.facts(&ann);
         assert_eq!(
             (facts.changed.as_slice(), facts.approved.as_slice()),
             ([].as_slice(), ["a".to_owned()].as_slice())
         );
         // The former definition is a change now.
         assert_eq!(setup.observe(&ann, 1, &first), ["a"]);
-        assert!(setup.definitions.facts(&ann).approved.is_empty());
+        assert!(setup.facts(&ann).approved.is_empty());
     }
 
     #[test]

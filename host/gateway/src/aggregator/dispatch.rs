@@ -267,10 +267,16 @@ impl Aggregator {
         if uri.starts_with(READ_URI) {
             return self.read_stored(origin, request.to_vec()).await;
         }
-        let (owner, own_uri) = self.router.uri_owner(uri);
+        let principal = &origin.client.principal;
+        let (owner, own_uri) = self.router.uri_owner(principal, uri);
         let request = with_param(request, "uri", own_uri);
         if let Some(server) = owner {
-            return self.forwarder.forward(origin, server, request).await;
+            let answer = self.forwarder.forward(origin, server, request.clone()).await;
+            // The upstream no longer has an unlisted resource. Another one may have it.
+            let is_gone = is_not_found(&answer) && self.router.forget_read_uri(principal, uri);
+            if !is_gone {
+                return answer;
+            }
         }
         if self.router.is_ambiguous(uri) {
             let text = "Several servers behind this gateway have this resource. List the resources again: each has a URI of its own.";
@@ -293,14 +299,14 @@ impl Aggregator {
                 continue;
             }
             let answer = self.forwarder.forward(origin, server, request.clone()).await;
-            match error_code(&answer) {
-                Some(RESOURCE_NOT_FOUND | reply::INVALID_PARAMS) => {}
-                Some(_) => last = answer,
-                None => {
-                    self.router.learn_read_uri(&origin.client.principal, server, uri);
-                    return answer;
-                }
+            if is_not_found(&answer) {
+                continue;
             }
+            if error_code(&answer).is_none() {
+                self.router.learn_read_uri(principal, server, uri);
+                return answer;
+            }
+            last = answer;
         }
         last
     }
@@ -316,7 +322,7 @@ impl Aggregator {
                 let found = self.lists.find_named(origin, &PROMPTS, name).await;
                 found.map(|(server, own)| (server, "name", own))
             }
-            (None, Some(uri)) => match self.router.uri_owner(uri) {
+            (None, Some(uri)) => match self.router.uri_owner(&origin.client.principal, uri) {
                 (Some(server), own) => Some((server, "uri", own.into())),
                 (None, _) => None,
             },
@@ -400,6 +406,11 @@ pub(super) fn with_param(request: &[u8], name: &str, text: &str) -> Vec<u8> {
         Some(old) => splice(request, old.get(), &Value::from(text).to_string()),
         None => request.to_vec(),
     }
+}
+
+/// Returns true if `answer` says that the upstream does not have the requested resource.
+fn is_not_found(answer: &[u8]) -> bool {
+    matches!(error_code(answer), Some(RESOURCE_NOT_FOUND | reply::INVALID_PARAMS))
 }
 
 /// Returns true if `answer` says that its cursor was not issued by this guard.

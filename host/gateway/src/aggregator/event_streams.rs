@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::memory_shares::{MemoryShare, MemoryShares};
+
 /// The maximum total size of a session's retained events, in bytes. Events that a connected client
 /// has not read yet may exceed this size.
 const MAX_RETAINED_BYTES: usize = 4 << 20;
@@ -19,6 +21,14 @@ const MAX_UNSENT_STREAM_BYTES: usize = 256 << 10;
 /// The maximum total size of the unsent events of a session, in bytes. Beyond it, the oldest stream
 /// with unsent events ends.
 const MAX_UNSENT_BYTES: usize = 32 << 20;
+/// The maximum total size of the retained events of all sessions, in bytes.
+const MAX_TOTAL_RETAINED_BYTES: usize = 256 << 20;
+/// The maximum total size of the retained events of an owner's sessions, in bytes.
+const MAX_OWNER_RETAINED_BYTES: usize = 64 << 20;
+/// The maximum total size of the unsent events of all sessions, in bytes.
+const MAX_TOTAL_UNSENT_BYTES: usize = 512 << 20;
+/// The maximum total size of the unsent events of an owner's sessions, in bytes.
+const MAX_OWNER_UNSENT_BYTES: usize = 128 << 20;
 /// The memory that a retained event needs in addition to its message, in bytes.
 const EVENT_OVERHEAD: usize = 128;
 /// The maximum number of ended streams whose events are retained.
@@ -83,7 +93,35 @@ impl EventStream {
     }
 }
 
-#[derive(Default)]
+/// The memory for the events of all sessions. Each owner of sessions has a share of it.
+pub(super) struct EventMemory {
+    retained: Arc<MemoryShares>,
+    /// Counts unsent events once more. They have limits of their own, because evicting them loses
+    /// messages.
+    unsent: Arc<MemoryShares>,
+}
+
+impl EventMemory {
+    pub(super) fn new() -> Self {
+        Self {
+            retained: MemoryShares::new(MAX_TOTAL_RETAINED_BYTES, MAX_OWNER_RETAINED_BYTES),
+            unsent: MemoryShares::new(MAX_TOTAL_UNSENT_BYTES, MAX_OWNER_UNSENT_BYTES),
+        }
+    }
+
+    /// Returns the streams of a new session of `owner`.
+    pub(super) fn streams(&self, owner: &Arc<str>) -> EventStreams {
+        EventStreams(Arc::new(Mutex::new(StreamsState {
+            last_id: 0,
+            bytes: 0,
+            unsent_bytes: 0,
+            streams: BTreeMap::new(),
+            retained: self.retained.holder(owner),
+            unsent: self.unsent.holder(owner),
+        })))
+    }
+}
+
 struct StreamsState {
     last_id: u64,
     /// The total size of the retained events of all streams, in bytes.
@@ -91,10 +129,14 @@ struct StreamsState {
     /// The total size in bytes of those retained events that no reader has taken.
     unsent_bytes: usize,
     streams: BTreeMap<u64, EventStream>,
+    /// Counts `bytes` with those of other sessions.
+    retained: MemoryShare,
+    /// Counts `unsent_bytes` with those of other sessions.
+    unsent: MemoryShare,
 }
 
 /// All event streams of a session. Clones refer to the same streams.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct EventStreams(Arc<Mutex<StreamsState>>);
 
 /// Takes the events of one stream. Dropping it disconnects the client from the stream.
@@ -231,7 +273,16 @@ impl EventStreams {
     /// Removes the stream with this id and its events. Returns false if it was already removed,
     /// because its client was too slow.
     pub fn forget(&self, id: u64) -> bool {
-        self.state().forget(id)
+        let mut state = self.state();
+        let is_removed = state.forget(id);
+        state.count();
+        is_removed
+    }
+
+    /// Removes retained events that exceed the session's part of a shared limit. Other sessions
+    /// may have exceeded the limit since the last event.
+    pub(super) fn trim(&self) {
+        self.state().evict();
     }
 }
 
@@ -275,12 +326,22 @@ impl StreamsState {
         for id in ended.iter().take(ended.len().saturating_sub(MAX_ENDED_STREAMS)) {
             self.forget(*id);
         }
-        while self.bytes > MAX_RETAINED_BYTES && self.evict_event() {}
-        while self.unsent_bytes > MAX_UNSENT_BYTES {
+        let (max_bytes, max_unsent_bytes) = self.count();
+        while self.bytes > max_bytes && self.evict_event() {}
+        while self.unsent_bytes > max_unsent_bytes {
             let oldest = self.streams.iter().find(|(_, stream)| stream.unsent_bytes > 0);
-            let Some((id, _)) = oldest else { return };
+            let Some((id, _)) = oldest else { break };
             self.forget(*id);
         }
+        self.count();
+    }
+
+    /// Counts the bytes of this session with those of other sessions. Returns the maximum numbers
+    /// of retained and of unsent bytes that the session may have now.
+    fn count(&mut self) -> (usize, usize) {
+        let retained = self.retained.resize(self.bytes);
+        let unsent = self.unsent.resize(self.unsent_bytes);
+        (retained.min(MAX_RETAINED_BYTES), unsent.min(MAX_UNSENT_BYTES))
     }
 
     /// Removes the oldest sent event. If there is none, removes the oldest event of a stream
@@ -316,13 +377,17 @@ mod tests {
             .collect()
     }
 
+    fn streams() -> EventStreams {
+        EventMemory::new().streams(&"p".into())
+    }
+
     fn has_ended(reader: &mut EventReader) -> bool {
         reader.next().now_or_never() == Some(None)
     }
 
     #[test]
     fn broken_stream_is_resumed() {
-        let streams = EventStreams::default();
+        let streams = streams();
         let (id, mut first) = streams.open();
         streams.send(id, "a", false);
         assert_eq!(all(&mut first), ["1-1:a"]);
@@ -341,7 +406,7 @@ mod tests {
 
     #[test]
     fn common_stream_retains_events_for_one_client() {
-        let streams = EventStreams::default();
+        let streams = streams();
         streams.send(COMMON_STREAM, "early", true);
         let mut common = streams.listen().unwrap();
         assert!(streams.listen().is_none());
@@ -359,7 +424,7 @@ mod tests {
 
     #[test]
     fn unread_notifications_are_dropped_before_answers() {
-        let streams = EventStreams::default();
+        let streams = streams();
         let (id, mut reader) = streams.open();
         for _ in 0..100_000 {
             streams.send(id, "progress", true);
@@ -376,7 +441,7 @@ mod tests {
 
     #[test]
     fn unread_answers_end_the_oldest_stream() {
-        let streams = EventStreams::default();
+        let streams = streams();
         let mut readers: Vec<(u64, EventReader)> = (0..12).map(|_| streams.open()).collect();
         for (id, _) in &readers {
             streams.send(*id, vec![b'x'; 5 << 20], false);
@@ -393,5 +458,46 @@ mod tests {
         };
         let state = streams.state();
         assert_eq!(totals(&state), (state.bytes, state.unsent_bytes));
+    }
+
+    #[test]
+    fn sessions_of_an_owner_share_the_memory_for_sent_events() {
+        let memory = EventMemory::new();
+        let retained = |streams: &EventStreams| streams.state().bytes;
+        let session = |owner: &str| {
+            let streams = memory.streams(&owner.into());
+            let (id, mut reader) = streams.open();
+            for _ in 0..4 {
+                streams.send(id, vec![b'x'; (1 << 20) - EVENT_OVERHEAD], false);
+            }
+            assert_eq!(all(&mut reader).len(), 4, "a connected client receives all");
+            streams
+        };
+        let ann: Vec<EventStreams> = (0..100).map(|_| session("ann")).collect();
+        let bob = session("bob");
+        ann.iter().for_each(EventStreams::trim);
+        let of_ann: usize = ann.iter().map(retained).sum();
+        assert!(of_ann <= MAX_OWNER_RETAINED_BYTES, "{of_ann}");
+        assert_eq!(retained(&bob), MAX_RETAINED_BYTES, "others are not affected");
+        drop(ann);
+        assert_eq!(retained(&session("ann")), MAX_RETAINED_BYTES);
+    }
+
+    #[test]
+    fn sessions_of_an_owner_share_the_memory_for_unsent_events() {
+        let memory = EventMemory::new();
+        let session = |_| {
+            let streams = memory.streams(&"ann".into());
+            let (id, reader) = streams.open();
+            streams.send(id, Bytes::from_static(&[b'x'; 5 << 20]), false);
+            (streams, reader)
+        };
+        let sessions: Vec<(EventStreams, EventReader)> = (0..100).map(session).collect();
+        let unsent = sessions.iter().map(|(streams, _)| {
+            streams.trim();
+            streams.state().unsent_bytes
+        });
+        let unsent: usize = unsent.sum();
+        assert!(unsent <= MAX_OWNER_UNSENT_BYTES && unsent > 0, "{unsent}");
     }
 }

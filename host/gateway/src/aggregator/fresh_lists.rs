@@ -2,13 +2,11 @@
 //! without asking the upstream.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use lru::LruCache;
-
 use super::audience::Audience;
+use super::fair_cache::{FairCache, SharedContent, Weighted};
 use super::list_kinds::TOOLS;
 use super::upstream_list::UpstreamList;
 
@@ -20,10 +18,13 @@ const UNANNOUNCED_LIFETIME: Duration = Duration::from_secs(60);
 /// The lifetime of a list whose upstream declares `listChanged`. It is limited because
 /// notifications may get lost, for example at an HTTP upstream without an event stream.
 const ANNOUNCED_LIFETIME: Duration = Duration::from_secs(600);
-/// The maximum number of cached lists.
-const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
 /// The maximum total size of the cached lists, in bytes.
 const MAX_BYTES: usize = 64 << 20;
+/// The maximum size of a cached list, in bytes. One list must not evict all others.
+const MAX_LIST_BYTES: usize = MAX_BYTES / 4;
+/// The size that a cached list counts in addition to its entries, in bytes. It limits the number of
+/// short lists.
+const LIST_OVERHEAD_BYTES: usize = 8 << 10;
 
 /// A list that can be sent to a client.
 pub(super) struct FoundList {
@@ -53,12 +54,23 @@ struct FreshList<C> {
     list: Arc<UpstreamList>,
 }
 
+impl<C> Weighted for FreshList<C> {
+    fn cost(&self) -> usize {
+        LIST_OVERHEAD_BYTES
+    }
+
+    fn shared(&self) -> Option<SharedContent> {
+        // Clients with equal lists share their memory.
+        let (address, cost) = (Arc::as_ptr(&self.list).addr(), self.list.memory_bytes());
+        Some(SharedContent { address, cost })
+    }
+}
+
 /// An audience, and the address of the connection in memory.
 type FreshListKey = (Audience, usize);
 
 struct CachedLists<C> {
-    lists: LruCache<FreshListKey, FreshList<C>>,
-    bytes: usize,
+    lists: FairCache<FreshListKey, FreshList<C>>,
     /// The number of list changes that each upstream has announced, by the index of the upstream.
     changes: HashMap<usize, u64>,
 }
@@ -70,8 +82,8 @@ pub(super) struct FreshLists<C> {
 
 impl<C> FreshLists<C> {
     pub(super) fn new() -> Self {
-        let lists = LruCache::new(MAX_LISTS);
-        Self { state: Mutex::new(CachedLists { lists, bytes: 0, changes: HashMap::new() }) }
+        let lists = FairCache::new(MAX_BYTES, MAX_LIST_BYTES);
+        Self { state: Mutex::new(CachedLists { lists, changes: HashMap::new() }) }
     }
 
     fn state(&self) -> MutexGuard<'_, CachedLists<C>> {
@@ -102,7 +114,7 @@ impl<C> FreshLists<C> {
     }
 
     /// Caches the list of a source, unless the upstream has announced more than `changes` changes,
-    /// the number before the request.
+    /// the number before the request. Does not cache a list of more than [`MAX_LIST_BYTES`].
     pub(super) fn learn(&self, source: &ListSource<'_, C>, list: &Arc<UpstreamList>, changes: u64) {
         let mut state = self.state();
         let announced = state.changes.get(&source.audience.server()).copied().unwrap_or_default();
@@ -117,13 +129,7 @@ impl<C> FreshLists<C> {
             refreshed: now,
             list: Arc::clone(list),
         };
-        state.bytes += list.bytes();
-        let removed = state.lists.push(key(source), fresh);
-        state.bytes -= removed.map_or(0, |(_, removed)| removed.list.bytes());
-        while state.bytes > MAX_BYTES {
-            let Some((_, removed)) = state.lists.pop_lru() else { return };
-            state.bytes -= removed.list.bytes();
-        }
+        state.lists.put(key(source), fresh);
     }
 
     /// Removes the lists of an upstream if its notification `changed` reports changed tools.
@@ -137,8 +143,7 @@ impl<C> FreshLists<C> {
         let stale: Vec<FreshListKey> =
             keys.filter(|(audience, _)| audience.server() == server).cloned().collect();
         for key in stale {
-            let removed = state.lists.pop(&key);
-            state.bytes -= removed.map_or(0, |removed| removed.list.bytes());
+            state.lists.pop(&key);
         }
     }
 }
@@ -210,16 +215,34 @@ mod tests {
     #[test]
     fn size_is_bounded() {
         let (lists, connection) = (FreshLists::new(), Arc::new(0));
-        let long = UpstreamList::named(&"x".repeat(MAX_BYTES / 4));
+        let long = |size: usize| UpstreamList::named(&"x".repeat(size));
         let principals = ["a", "b", "c", "d", "e"];
         for principal in principals {
-            lists.learn(&source(principal, &connection), &long, 0);
+            lists.learn(&source(principal, &connection), &long(MAX_BYTES / 4 - (16 << 10)), 0);
         }
-        let kept: Vec<&str> = principals
-            .into_iter()
-            .filter(|principal| lists.find(&source(principal, &connection)).is_some())
-            .collect();
-        assert_eq!(kept, ["c", "d", "e"]);
-        assert!(lists.state().bytes <= MAX_BYTES);
+        let is_known = |principal: &&str| lists.find(&source(principal, &connection)).is_some();
+        let kept: Vec<&str> = principals.into_iter().filter(is_known).collect();
+        assert_eq!(kept, ["b", "c", "d", "e"]);
+        lists.learn(&source("e", &connection), &long(MAX_BYTES / 4), 0);
+        let kept: Vec<&str> = principals.into_iter().filter(is_known).collect();
+        assert_eq!(kept, ["b", "c", "d"]);
+    }
+
+    #[test]
+    fn owner_with_the_longest_lists_is_evicted_from() {
+        let (lists, connection) = (FreshLists::new(), Arc::new(0));
+        lists.learn(&source("ann", &connection), &UpstreamList::named("ann"), 0);
+        let connections: Vec<Arc<u8>> = (0..10).map(Arc::new).collect();
+        for connection in &connections {
+            let long = UpstreamList::named(&"x".repeat(MAX_BYTES / 5));
+            lists.learn(&source("bob", connection), &long, 0);
+        }
+        assert!(found(&lists, &source("ann", &connection)).is_some());
+        // Equal lists that share their memory count once.
+        let (lists, long) = (FreshLists::new(), UpstreamList::named(&"x".repeat(MAX_BYTES / 5)));
+        for connection in &connections {
+            lists.learn(&source("bob", connection), &long, 0);
+        }
+        assert!(connections.iter().all(|own| found(&lists, &source("bob", own)).is_some()));
     }
 }

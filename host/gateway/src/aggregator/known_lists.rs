@@ -1,29 +1,35 @@
 //! The last known lists and descriptions of upstreams. The gateway answers from them while an
 //! upstream is slow.
 
-use std::num::NonZeroUsize;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use lru::LruCache;
 use tokio::sync::broadcast;
 
 use super::audience::Audience;
 use super::client::Client;
+use super::fair_cache::{FairCache, SharedContent, Weighted};
 use super::fresh_lists::FreshLists;
 use super::list_kinds::{LIST_KINDS, ListKind};
 use super::upstream_list::UpstreamList;
 use crate::lock::lock;
 use crate::upstream::connection::{ServerInfo, UpstreamConnection};
 
-/// The maximum number of cached lists.
-const MAX_LISTS: NonZeroUsize = NonZeroUsize::new(4_096).unwrap();
-/// The maximum total size of the cached lists, in bytes.
+/// The maximum total size of the cached lists, in bytes. Those that the gateway itself read count
+/// separately.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// The maximum number of cached descriptions of upstreams.
-const MAX_INFOS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+/// The size that a cached list counts in addition to its entries, in bytes. It limits the number of
+/// short lists.
+const LIST_OVERHEAD_BYTES: usize = 8 << 10;
+/// The maximum size of a cached list, in bytes. One list must not evict all others.
+const MAX_ONE_LIST_BYTES: usize = MAX_LIST_BYTES / 4;
+/// The maximum total size of the cached descriptions of upstreams, in bytes.
+const MAX_INFOS_BYTES: usize = 32 << 20;
 /// The maximum size of a cached description, in bytes.
 const MAX_INFO_BYTES: usize = 32 << 10;
+/// The size that a cached description counts in addition to its text, in bytes.
+const INFO_OVERHEAD_BYTES: usize = 8 << 10;
 /// The maximum number of changes in the queue of a subscriber.
 const MAX_CHANGES: usize = 64;
 
@@ -33,10 +39,37 @@ struct RememberedList {
     is_outdated: bool,
 }
 
+impl Weighted for RememberedList {
+    fn cost(&self) -> usize {
+        LIST_OVERHEAD_BYTES
+    }
+
+    fn shared(&self) -> Option<SharedContent> {
+        // Clients whose lists equal that of the gateway share its memory.
+        let (address, cost) = (Arc::as_ptr(&self.list).addr(), self.list.memory_bytes());
+        Some(SharedContent { address, cost })
+    }
+}
+
+impl Weighted for ServerInfo {
+    fn cost(&self) -> usize {
+        self.result.len() + INFO_OVERHEAD_BYTES
+    }
+}
+
 /// The cached lists.
 struct RememberedLists {
-    entries: LruCache<(Audience, &'static str), RememberedList>,
-    bytes: usize,
+    /// The lists that the gateway itself read, by upstream and method. They are never evicted: each
+    /// client without a list of its own uses them.
+    common: HashMap<(usize, &'static str), RememberedList>,
+    own: FairCache<(Audience, &'static str), RememberedList>,
+}
+
+/// The cached descriptions of upstreams.
+struct RememberedInfos {
+    /// The descriptions that the gateway itself read, by upstream. They are never evicted.
+    common: HashMap<usize, ServerInfo>,
+    own: FairCache<Audience, ServerInfo>,
 }
 
 /// The lists and the description of an upstream that the gateway itself read.
@@ -50,7 +83,7 @@ pub(super) struct CommonLists {
 /// credentials.
 pub(super) struct KnownLists {
     lists: Mutex<RememberedLists>,
-    infos: Mutex<LruCache<Audience, ServerInfo>>,
+    infos: Mutex<RememberedInfos>,
     /// True if a list that the gateway itself read has changed since the last
     /// [`Self::take_common_change`].
     has_common_change: AtomicBool,
@@ -63,10 +96,13 @@ pub(super) struct KnownLists {
 
 impl KnownLists {
     pub(super) fn new() -> Self {
-        let lists = RememberedLists { entries: LruCache::new(MAX_LISTS), bytes: 0 };
+        let own = FairCache::new(MAX_LIST_BYTES, MAX_ONE_LIST_BYTES);
+        let lists = RememberedLists { common: HashMap::new(), own };
+        let own = FairCache::new(MAX_INFOS_BYTES, MAX_INFO_BYTES + INFO_OVERHEAD_BYTES);
+        let infos = RememberedInfos { common: HashMap::new(), own };
         Self {
             lists: Mutex::new(lists),
-            infos: Mutex::new(LruCache::new(MAX_INFOS)),
+            infos: Mutex::new(infos),
             has_common_change: AtomicBool::new(false),
             changes: broadcast::Sender::new(MAX_CHANGES),
             fresh: FreshLists::new(),
@@ -106,23 +142,22 @@ impl KnownLists {
     ) {
         // No notification tells that a list of this kind has changed.
         if !kind.changed.is_empty() {
-            let key = (Audience::of_client(client, server), kind.method);
-            let is_common = client.principal == Client::gateway().principal;
+            let audience = Audience::of_client(client, server);
             let mut lists = lock(&self.lists);
-            if is_common && lists.entries.peek(&key).is_none_or(|last| last.list != *list) {
+            let last = lists.common.get(&(server, kind.method));
+            if audience == common(server) && last.is_none_or(|last| last.list != *list) {
                 self.has_common_change.store(true, Ordering::Relaxed);
             }
-            lists.put(key, Arc::clone(list));
+            lists.put(audience, kind, Arc::clone(list));
         }
     }
 
     /// Returns the last lists and the description of an upstream that the gateway itself read.
     pub(super) fn common(&self, server: usize) -> CommonLists {
-        let audience = Audience::of_client(&Client::gateway(), server);
-        let info = lock(&self.infos).peek(&audience).cloned();
+        let info = lock(&self.infos).common.get(&server).cloned();
         let lists = lock(&self.lists);
         let list = |kind: &'static ListKind| {
-            let found = lists.entries.peek(&(audience.clone(), kind.method))?;
+            let found = lists.common.get(&(server, kind.method))?;
             Some((kind, Arc::clone(&found.list)))
         };
         CommonLists { info, lists: LIST_KINDS.iter().filter_map(list).collect() }
@@ -130,13 +165,13 @@ impl KnownLists {
 
     /// Caches lists and a description that the gateway read before its last restart.
     pub(super) fn learn_common(&self, server: usize, common: CommonLists) {
-        let audience = Audience::of_client(&Client::gateway(), server);
+        let audience = self::common(server);
         if let Some(info) = &common.info {
             self.learn_info(audience.clone(), info);
         }
         let mut lists = lock(&self.lists);
         for (kind, list) in common.lists {
-            lists.put((audience.clone(), kind.method), list);
+            lists.put(audience.clone(), kind, list);
         }
     }
 
@@ -145,21 +180,26 @@ impl KnownLists {
         self.has_common_change.swap(false, Ordering::Relaxed)
     }
 
+    /// Makes the next [`Self::take_common_change`] return true.
+    pub(super) fn mark_common_change(&self) {
+        self.has_common_change.store(true, Ordering::Relaxed);
+    }
+
     /// Marks the lists of an upstream that its notification `changed` reports as changed.
     /// `is_common` is true if all clients use the same instance of the upstream. Otherwise, the
     /// lists that the gateway read at its start remain current.
     pub(super) fn forget(&self, server: usize, changed: &str, is_common: bool) {
         self.fresh.forget(server, changed);
-        let common = Audience::of_client(&Client::gateway(), server);
         let mut lists = lock(&self.lists);
         for kind in LIST_KINDS.iter().filter(|kind| kind.changed == changed) {
-            let all = lists.entries.iter_mut();
-            let changed = all
-                .filter(|((audience, method), _)| {
-                    audience.server() == server && *method == kind.method
-                })
-                .filter(|((audience, _), _)| is_common || *audience != common);
+            let own = lists.own.iter_mut();
+            let changed = own.filter(|((audience, method), _)| {
+                audience.server() == server && *method == kind.method
+            });
             changed.for_each(|(_, list)| list.is_outdated = true);
+            if is_common && let Some(list) = lists.common.get_mut(&(server, kind.method)) {
+                list.is_outdated = true;
+            }
         }
     }
 
@@ -167,16 +207,22 @@ impl KnownLists {
     /// at its start. `None` if there is neither.
     pub(super) fn info(&self, client: &Client, server: usize) -> Option<ServerInfo> {
         let mut infos = lock(&self.infos);
-        if let Some(own) = infos.get(&Audience::of_client(client, server)) {
+        if let Some(own) = infos.own.get(&Audience::of_client(client, server)) {
             return Some(own.clone());
         }
-        infos.get(&Audience::of_client(&Client::gateway(), server)).cloned()
+        infos.common.get(&server).cloned()
     }
 
     /// Caches the description of an upstream, unless it exceeds the maximum size.
     pub(super) fn learn_info(&self, audience: Audience, info: &ServerInfo) {
-        if info.result.len() <= MAX_INFO_BYTES {
-            lock(&self.infos).put(audience, info.clone());
+        if info.result.len() > MAX_INFO_BYTES {
+            return;
+        }
+        let (server, mut infos) = (audience.server(), lock(&self.infos));
+        if audience == common(server) {
+            infos.common.insert(server, info.clone());
+        } else {
+            infos.own.put(audience, info.clone());
         }
     }
 }
@@ -191,21 +237,30 @@ impl RememberedLists {
         accept: impl Fn(&RememberedList) -> bool,
     ) -> Option<Arc<UpstreamList>> {
         let own = (Audience::of_client(client, server), kind.method);
-        let common = (Audience::of_client(&Client::gateway(), server), kind.method);
-        let key = if self.entries.contains(&own) { own } else { common };
-        let found = self.entries.get(&key).filter(|found| accept(found))?;
-        Some(Arc::clone(&found.list))
+        let found = match self.own.get(&own) {
+            Some(own) => own,
+            None => self.common.get(&(server, kind.method))?,
+        };
+        accept(found).then(|| Arc::clone(&found.list))
     }
 
-    fn put(&mut self, key: (Audience, &'static str), list: Arc<UpstreamList>) {
-        self.bytes += list.bytes();
-        let removed = self.entries.push(key, RememberedList { list, is_outdated: false });
-        self.bytes -= removed.map_or(0, |(_, removed)| removed.list.bytes());
-        while self.bytes > MAX_LIST_BYTES {
-            let Some((_, removed)) = self.entries.pop_lru() else { return };
-            self.bytes -= removed.list.bytes();
+    /// Replaces a list. Removes it if the new one exceeds [`MAX_ONE_LIST_BYTES`].
+    fn put(&mut self, audience: Audience, kind: &ListKind, list: Arc<UpstreamList>) {
+        let server = audience.server();
+        let remembered = RememberedList { list, is_outdated: false };
+        if audience != common(server) {
+            self.own.put((audience, kind.method), remembered);
+        } else if remembered.full_cost() <= MAX_ONE_LIST_BYTES {
+            self.common.insert((server, kind.method), remembered);
+        } else {
+            self.common.remove(&(server, kind.method));
         }
     }
+}
+
+/// Returns the audience of the gateway itself at the upstream with the index `server`.
+fn common(server: usize) -> Audience {
+    Audience::of_client(&Client::gateway(), server)
 }
 
 #[cfg(test)]
@@ -233,6 +288,40 @@ mod tests {
         known.learn_list(&Client::gateway(), 0, &TOOLS, &UpstreamList::named("common"));
         assert_eq!(known.list(&ann, 0, &TOOLS), Some(UpstreamList::named("secret")));
         assert_eq!(known.list(&bob, 0, &TOOLS), Some(UpstreamList::named("common")));
+    }
+
+    #[test]
+    fn lists_of_other_audiences_evict_no_common_list() {
+        let known = KnownLists::new();
+        known.learn_list(&Client::gateway(), 0, &TOOLS, &UpstreamList::named("common"));
+        known.learn_list(&client("ann"), 1, &TOOLS, &UpstreamList::named("ann"));
+        let info = ServerInfo::parse(r#"{"instructions":"common"}"#);
+        known.learn_info(common(0), &info);
+        // A client of another upstream, or under endless names.
+        for at in 0..MAX_LIST_BYTES / LIST_OVERHEAD_BYTES + 64 {
+            let implementation = format!(r#"{{"name":"bob","version":"{at}"}}"#);
+            let mut bob = client("bob");
+            bob.info = Arc::new(ClientInfo { implementation, ..ClientInfo::gateway() });
+            known.learn_list(&bob, 0, &TOOLS, &UpstreamList::named(&at.to_string()));
+            known.learn_info(Audience::of_client(&bob, 0), &info);
+        }
+        assert_eq!(known.list(&client("eve"), 0, &TOOLS), Some(UpstreamList::named("common")));
+        assert_eq!(known.list(&client("ann"), 1, &TOOLS), Some(UpstreamList::named("ann")));
+        assert!(known.info(&client("eve"), 0).is_some());
+    }
+
+    #[test]
+    fn long_lists_are_not_cached() {
+        let known = KnownLists::new();
+        known.learn_list(&Client::gateway(), 1, &TOOLS, &UpstreamList::named("other"));
+        known.learn_list(&client("ann"), 1, &TOOLS, &UpstreamList::named("ann"));
+        let long = UpstreamList::named(&"x".repeat(MAX_ONE_LIST_BYTES));
+        for client in [Client::gateway(), client("ann")] {
+            known.learn_list(&client, 0, &TOOLS, &UpstreamList::named("old"));
+            known.learn_list(&client, 0, &TOOLS, &long);
+            assert!(known.last_list(&client, 0, &TOOLS).is_none());
+            assert!(known.list(&client, 1, &TOOLS).is_some());
+        }
     }
 
     #[test]

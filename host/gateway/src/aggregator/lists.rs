@@ -1,19 +1,19 @@
 //! Merges the lists (tools, prompts, resources) of all upstreams, in the order of the
 //! configuration. Clients read the result in pages with cursors of the gateway's own.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use context_guard_protocol::answer::quote;
 use context_guard_protocol::client::reads_first_page_only;
 use futures_util::future::join_all;
 use lru::LruCache;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::task::AbortHandle;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
@@ -22,12 +22,10 @@ use super::connections::{Connections, SLOW_UPSTREAM_TIMEOUT};
 use super::definitions::Definitions;
 use super::forward::Forwarder;
 use super::list_kinds::{LIST_KINDS, ListKind, TOOLS};
-use super::param_headers::DeclaredHeaders;
 use super::router::Router;
 use super::translate::stateless_result;
 use super::upstream_list::{ListEntry, UpstreamList};
 use crate::byte_channel::byte_channel;
-use crate::catalogue_tools::READ_TOOLS;
 use crate::lock::lock;
 use crate::message::{Head, append_members, error_code, member, members, with_member};
 use crate::protocol_mode::ProtocolMode;
@@ -35,6 +33,7 @@ use crate::reply;
 use crate::trace_context;
 use crate::upstream::Failure;
 
+mod collector;
 mod fresh;
 mod inner_guards;
 mod late;
@@ -43,6 +42,7 @@ mod pages;
 mod repair;
 mod tools;
 
+use self::collector::ListCollector;
 use self::fresh::list_source;
 use self::inner_guards::{GUARD_PAUSE, InnerGuard};
 use self::late::{Fetching, RefetchKey};
@@ -66,7 +66,7 @@ pub(super) struct Lists {
     /// are listed again for the guard.
     tools_seen: Mutex<LruCache<(Arc<str>, usize), Instant>>,
     /// The lists that are being fetched after an answer without them.
-    refetching: Mutex<HashSet<RefetchKey>>,
+    refetching: Mutex<HashMap<RefetchKey, AbortHandle>>,
     /// The lists that the gateway announced as changed. A client that asks again gets no older one.
     announced: Mutex<LruCache<RefetchKey, ()>>,
     /// The lists that an upstream did not return in time, with the time of the first attempt.
@@ -78,6 +78,8 @@ pub(super) struct Lists {
     refreshed: Mutex<LruCache<RefetchKey, Instant>>,
     /// For each upstream index, whether the upstream is behind a guard of its own.
     guards: Mutex<BTreeMap<usize, InnerGuard>>,
+    /// The upstreams, by index, and the methods of those of their lists that are too long.
+    too_long: Mutex<HashSet<(usize, &'static str)>>,
 }
 
 impl Lists {
@@ -100,6 +102,7 @@ impl Lists {
             slow_servers: Mutex::default(),
             refreshed: Mutex::new(LruCache::new(max_sessions)),
             guards: Mutex::default(),
+            too_long: Mutex::default(),
         }
     }
 
@@ -288,6 +291,10 @@ impl Lists {
     /// Reads all pages of a list from the upstream at index `server`, at most
     /// [`MAX_UPSTREAM_PAGES`], and remembers it. The list is empty if the upstream does not declare
     /// the capability. `meta` is the `_meta` of the list requests.
+    ///
+    /// # Errors
+    /// [`Failure::TooLarge`] if the list exceeds the limits of [`ListCollector`], and the failure
+    /// of a request.
     async fn fetch(
         &self,
         origin: &Origin<'_>,
@@ -295,13 +302,24 @@ impl Lists {
         kind: &'static ListKind,
         meta: Option<&RawValue>,
     ) -> Result<Arc<UpstreamList>, Failure> {
-        let (mut list, mut cursor) = (UpstreamList::default(), None::<String>);
-        let known = &self.connections.known;
+        let fetched = self.fetch_pages(origin, server, kind, meta).await;
+        self.log_too_long(server, kind, fetched.as_ref().map(|_| ()));
+        fetched
+    }
+
+    async fn fetch_pages(
+        &self,
+        origin: &Origin<'_>,
+        server: usize,
+        kind: &'static ListKind,
+        meta: Option<&RawValue>,
+    ) -> Result<Arc<UpstreamList>, Failure> {
+        let (known, mut cursor) = (&self.connections.known, None::<String>);
         let changes = known.fresh.change_count(server);
         let connection = self.connections.get(origin.client, server).await?;
         let revision = self.revision(origin, server);
         if !connection.server_info().has_capability(kind.capability) {
-            let list = Arc::new(list);
+            let list = Arc::default();
             known.learn_list(origin.client, server, kind, &list);
             return Ok(list);
         }
@@ -309,9 +327,7 @@ impl Lists {
         // Nobody receives questions of the upstream: they are refused at once.
         let (out, _) = byte_channel(MAX_WAITING_BYTES);
         let origin = Origin { out: &out, ..*origin };
-        let (mut seen_cursors, mut headers) = (HashSet::new(), DeclaredHeaders::default());
-        // The names of the tools so far, and those entries that clients would refuse.
-        let (mut tools, mut invalid) = (HashSet::new(), Vec::new());
+        let (mut collected, upstream) = (ListCollector::new(kind), &connection.server.name);
         for _ in 0..MAX_UPSTREAM_PAGES {
             let request = list_request(kind, cursor.as_deref(), meta);
             let answer = self.forwarder.forward_list(&origin, server, request).await;
@@ -327,7 +343,7 @@ impl Lists {
                 // Some servers that have resources do not implement all of their lists.
                 let is_missing = error_code(answer) == Some(reply::METHOD_NOT_FOUND);
                 if is_missing && kind.method != TOOLS.method {
-                    let list = Arc::new(UpstreamList::default());
+                    let list = Arc::default();
                     known.learn_list(origin.client, server, kind, &list);
                     return Ok(list);
                 }
@@ -348,43 +364,15 @@ impl Lists {
             if kind.method == TOOLS.method {
                 self.learn_guard(server, &names, cursor.is_none());
             }
-            for (entry, key) in entries.into_iter().zip(names) {
-                if kind.method == TOOLS.method && (key.is_empty() || !tools.insert(key.clone())) {
-                    invalid.push(if key.is_empty() { entry.get().to_owned() } else { key });
-                    continue;
-                }
-                // The guard adds its tool to the first page of every upstream. The merged list
-                // contains it once.
-                let is_first_page = kind.method == TOOLS.method && cursor.is_none();
-                if is_first_page && READ_TOOLS.contains(&key.as_str()) {
-                    let name = Value::from(READ_TOOLS[0]).to_string();
-                    list.read_tool = Some(with_member(entry.get(), "name", Some(&name)));
-                } else {
-                    let mut json = None;
-                    if kind.method == TOOLS.method {
-                        headers.add(&key, entry.get());
-                        // Clients refuse a whole list for one invalid definition.
-                        json = repair::tool(entry.get());
-                    }
-                    let json = json.unwrap_or_else(|| entry.get().to_owned());
-                    list.entries.push(ListEntry { key, json });
-                }
-            }
+            collected.add_page(upstream, &entries, names, cursor.is_none())?;
             cursor = found("nextCursor").map(|cursor| cursor.get().to_owned());
             match &cursor {
-                // A cursor that repeats would make the list endless.
-                Some(cursor) if cursor != "null" && seen_cursors.insert(cursor.clone()) => {}
+                Some(cursor) if collected.follow(upstream, cursor)? => {}
                 _ => break,
             }
         }
-        if let Some(first) = invalid.first() {
-            debug!(
-                upstream = connection.server.name,
-                "left out {} tools without a name of their own: {}",
-                invalid.len(),
-                quote(first)
-            );
-        }
+        collected.log_invalid(upstream);
+        let ListCollector { list, headers, .. } = collected;
         // Sessions with equal lists share one in memory, with its digest.
         let last = known.list(origin.client, server, kind).filter(|last| **last == list);
         let list = last.unwrap_or_else(|| Arc::new(list));

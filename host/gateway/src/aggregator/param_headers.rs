@@ -7,17 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use context_guard_protocol::header::{decode_value, encode_value};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use lru::LruCache;
 use serde_json::Value;
 
+use super::fair_cache::{FairCache, Weighted};
 use crate::headers::PARAM_PREFIX;
 use crate::message::{Head, member};
 
 /// The maximum number of headers of the tools of an upstream. Those of further tools are ignored.
 const MAX_UPSTREAM_HEADERS: usize = 20_000;
-/// The maximum number of headers of all owners and upstreams. Beyond it, those of the pair that was
-/// used least recently are removed.
+/// The maximum number of headers of all owners and upstreams. Beyond it, those of the upstream with
+/// the most headers are removed.
 const MAX_HEADERS: usize = 400_000;
+/// The maximum total length of the names that lead to a parameter, in bytes. Each parameter stores
+/// all of them.
+const MAX_PATH_BYTES: usize = 1_024;
 /// The maximum nesting depth of declared parameters.
 const MAX_DEPTH: usize = 16;
 
@@ -61,15 +64,31 @@ impl DeclaredHeaders {
 pub(super) struct ParamHeaders(Mutex<HeaderTable>);
 
 struct HeaderTable {
-    upstreams: LruCache<Key, DeclaredHeaders>,
-    /// The number of headers of all upstreams.
-    count: usize,
+    upstreams: FairCache<Key, StoredHeaders>,
+    /// The number of headers that a pair counts in addition to its own, which limits the number of
+    /// pairs.
+    overhead: usize,
+}
+
+/// The declared headers of an upstream, with their cost.
+struct StoredHeaders {
+    declared: DeclaredHeaders,
+    cost: usize,
+}
+
+impl Weighted for StoredHeaders {
+    fn cost(&self) -> usize {
+        self.cost
+    }
 }
 
 impl ParamHeaders {
     /// Creates an empty table for at most `max` pairs of owner and upstream.
     pub(super) fn new(max: NonZeroUsize) -> Self {
-        Self(Mutex::new(HeaderTable { upstreams: LruCache::new(max), count: 0 }))
+        let upstreams = FairCache::new(MAX_HEADERS, MAX_HEADERS);
+        // The pairs take at most half of the places.
+        let overhead = MAX_HEADERS / 2 / max;
+        Self(Mutex::new(HeaderTable { upstreams, overhead }))
     }
 
     fn table(&self) -> MutexGuard<'_, HeaderTable> {
@@ -80,17 +99,11 @@ impl ParamHeaders {
     pub(super) fn learn(&self, scope: &Arc<str>, server: usize, declared: DeclaredHeaders) {
         let mut table = self.table();
         let key = (Arc::clone(scope), server);
-        let replaced = if declared.count == 0 {
-            table.upstreams.pop(&key)
+        if declared.count == 0 {
+            table.upstreams.pop(&key);
         } else {
-            table.count += declared.count;
-            // Either the value of the key, or that of the least recent one.
-            table.upstreams.push(key, declared).map(|(_, replaced)| replaced)
-        };
-        table.count -= replaced.map_or(0, |replaced| replaced.count);
-        while table.count > MAX_HEADERS {
-            let Some((_, removed)) = table.upstreams.pop_lru() else { return };
-            table.count -= removed.count;
+            let cost = declared.count + table.overhead;
+            table.upstreams.put(key, StoredHeaders { declared, cost });
         }
     }
 
@@ -102,8 +115,10 @@ impl ParamHeaders {
         };
         let name = head.parameters().name.unwrap_or_default();
         let key = (Arc::clone(scope), server);
-        let headers =
-            self.table().upstreams.get(&key).and_then(|own| own.tools.get(&*name).cloned());
+        let mut table = self.table();
+        let known = table.upstreams.get(&key);
+        let headers = known.and_then(|known| known.declared.tools.get(&*name).cloned());
+        drop(table);
         let Some(headers) = headers else { return Vec::new() };
         let arguments = head.params.and_then(|params| member(params.get(), "arguments"));
         let arguments: Value = arguments
@@ -182,11 +197,15 @@ fn parse(tool: &str) -> Vec<ParamHeader> {
 /// Adds the headers that the properties of a schema declare to `headers`. `path` has the names of
 /// the members that lead to the schema. Only nested properties may declare headers.
 fn collect(schema: &Value, path: &mut Vec<String>, headers: &mut Vec<ParamHeader>) {
+    let path_bytes: usize = path.iter().map(String::len).sum();
     if path.len() >= MAX_DEPTH {
         return;
     }
     let properties = schema.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
+        if path_bytes + name.len() > MAX_PATH_BYTES {
+            continue;
+        }
         path.push(name.clone());
         let declared = property.get("x-mcp-header").and_then(Value::as_str);
         let header = declared.filter(|declared| !declared.is_empty()).and_then(|declared| {
@@ -253,7 +272,8 @@ mod tests {
         let (headers, scope) = learned();
         headers.learn(&scope, 0, declared("other", TOOL));
         assert!(headers.build(&scope, 0, &call(r#"{"region":"x"}"#)).is_empty());
-        assert_eq!(headers.table().count, 2);
+        let table = headers.table();
+        assert_eq!(table.upstreams.iter().map(|(_, own)| own.declared.count).sum::<usize>(), 2);
     }
 
     #[test]
@@ -262,13 +282,23 @@ mod tests {
             DeclaredHeaders { count: MAX_UPSTREAM_HEADERS - 3, ..DeclaredHeaders::default() };
         ["a", "b"].iter().for_each(|name| many.add(name, TOOL));
         assert_eq!((many.count, many.tools.len()), (MAX_UPSTREAM_HEADERS - 1, 1));
-        let headers = ParamHeaders::new(NonZeroUsize::new(2).unwrap());
-        let scopes = ["a", "b", "c"].map(Arc::from);
-        for scope in &scopes {
-            headers.learn(scope, 0, declared("t", TOOL));
+        let headers = ParamHeaders::new(NonZeroUsize::new(4).unwrap());
+        headers.learn(&"ann".into(), 0, declared("t", TOOL));
+        for owner in 0..30 {
+            let many = DeclaredHeaders { count: MAX_UPSTREAM_HEADERS, ..declared("t", TOOL) };
+            headers.learn(&owner.to_string().into(), 1, many);
         }
         let table = headers.table();
-        assert_eq!((table.count, table.upstreams.len()), (4, 2));
+        assert!(table.upstreams.contains(&("ann".into(), 0)), "another upstream evicts it");
+        assert!(table.upstreams.iter().count() <= 8);
+    }
+
+    #[test]
+    fn long_paths_are_ignored() {
+        let long = "x".repeat(MAX_PATH_BYTES);
+        let tool = TOOL.replace("options", &long);
+        assert_eq!(declared("t", &tool).count, 1);
+        assert_eq!(declared("t", TOOL).count, 2);
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod host;
 mod names;
 mod notes;
 mod report;
+mod results;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +24,7 @@ pub(super) use self::definition::RUN_TOOL;
 use self::host::ChannelHost;
 use self::notes::{CallNotes, ProgramRequest};
 use self::report::RunReport;
+use self::results::result_channel;
 use super::Aggregator;
 use super::client::Origin;
 use super::lists::ProgramTool;
@@ -42,6 +45,9 @@ const MAX_VALUE_BYTES: u32 = 16 << 20;
 const MAX_LOG_BYTES: usize = 2_000;
 /// The maximum number of runs that wait for a permit.
 const MAX_WAITING: usize = 1_024;
+/// The maximum number of calls of a program that run at the same time. Their answers may be in
+/// memory before the program has room for them.
+const MAX_RUNNING_CALLS: usize = 16;
 /// The time after its deadline in which a run may end by itself, before it is abandoned.
 const GRACE: Duration = Duration::from_millis(30);
 
@@ -56,7 +62,8 @@ pub(super) struct Programs {
 impl Programs {
     /// Creates the tool. It is disabled without a sandbox.
     pub(super) fn new(settings: &CodeSettings, sandbox: Option<Arc<Sandbox>>) -> Self {
-        let places = Shares::defaults(settings.concurrency);
+        // A program may hold its place for its whole time limit.
+        let places = Shares::halves(settings.concurrency);
         Self {
             sandbox: sandbox.filter(|_| settings.enabled),
             settings: settings.clone(),
@@ -165,7 +172,7 @@ impl Aggregator {
         let cancelled = Arc::new(AtomicBool::new(false));
         let _end = EndOnDrop(Arc::clone(&cancelled));
         let (to_task, mut requests) = mpsc::unbounded_channel();
-        let (to_program, ended) = std::sync::mpsc::channel();
+        let (to_program, ended) = result_channel();
         let filter = Arc::clone(&self.filter);
         let host = ChannelHost::new(to_task, ended, filter, context.clone(), Arc::clone(&notes));
         let limits = RunLimits {
@@ -192,13 +199,20 @@ impl Aggregator {
             outcome
         });
         let (mut running, mut listing) = (FuturesUnordered::new(), FuturesUnordered::new());
+        let mut queued = VecDeque::new();
         let outcome = loop {
+            // A program that does not read its results gets no more of them.
+            let is_full = to_program.is_full();
+            while !is_full
+                && running.len() < MAX_RUNNING_CALLS
+                && let Some(call) = queued.pop_front()
+            {
+                running.push(self.program_call(&inner, call, &notes));
+            }
             tokio::select! {
                 ended = &mut run => break ended.ok(),
                 Some(request) = requests.recv() => match request {
-                    ProgramRequest::Call(call) => {
-                        running.push(self.program_call(&inner, call, &notes));
-                    }
+                    ProgramRequest::Call(call) => queued.push_back(call),
                     ProgramRequest::Names { server, reply } => {
                         let inner = &inner;
                         listing.push(async move {
@@ -208,10 +222,10 @@ impl Aggregator {
                     }
                 },
                 Some(()) = listing.next(), if !listing.is_empty() => {}
-                Some(result) = running.next(), if !running.is_empty() => {
-                    // The program may have ended.
-                    let _ = to_program.send(result);
+                Some(result) = running.next(), if !is_full && !running.is_empty() => {
+                    to_program.send(result);
                 }
+                () = to_program.taken(), if is_full => {}
                 () = tokio::time::sleep_until((deadline + GRACE).into()) => break None,
             }
         };

@@ -28,7 +28,7 @@ impl Aggregator {
             Some((upstream, own_uri)) => {
                 (self.servers().iter().position(|server| server.name == *upstream), &**own_uri)
             }
-            None => self.router.uri_owner(uri),
+            None => self.router.uri_owner(&origin.client.principal, uri),
         };
         let owner = owner.and_then(|owner| Some((owner, self.servers().get(owner)?)));
         let (Some((owner, server)), Some(session)) = (owner, &origin.client.session) else {

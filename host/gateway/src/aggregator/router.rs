@@ -9,6 +9,7 @@ use lru::LruCache;
 
 use super::client_names::ClientNames;
 use crate::access::ANONYMOUS;
+use crate::engine::digest;
 use crate::session_table::SessionTable;
 use crate::task_owners::TaskOwners;
 use crate::upstream::server::UpstreamServer;
@@ -45,7 +46,8 @@ struct LearnedRoutes {
     listed: LruCache<String, UriOwner>,
     /// The sum of the lengths of the listed URIs.
     listed_bytes: usize,
-    /// The owners of resources that clients read although no upstream lists them.
+    /// The owners of resources that clients read although no upstream lists them, by
+    /// [`read_key`].
     read: SessionTable<usize>,
     templates: HashMap<usize, HashSet<String>>,
 }
@@ -133,8 +135,14 @@ impl Router {
     /// Records the upstream from which a principal has read a resource that no upstream lists.
     pub(super) fn learn_read_uri(&self, principal: &Arc<str>, server: usize, uri: &str) {
         if uri.len() <= MAX_READ_URI_BYTES {
-            self.learned().read.insert(principal, uri.to_owned(), server);
+            self.learned().read.insert(principal, read_key(principal, uri), server);
         }
+    }
+
+    /// Removes the upstream that [`Self::learn_read_uri`] recorded. The next request asks all
+    /// upstreams again. Returns false if none was recorded.
+    pub(super) fn forget_read_uri(&self, principal: &str, uri: &str) -> bool {
+        self.learned().read.remove(&read_key(principal, uri)).is_some()
     }
 
     /// Returns true if several upstreams list a resource with this URI, so that the URI has no
@@ -158,8 +166,9 @@ impl Router {
 
     /// Returns the index of the upstream that owns a resource, and the upstream's own URI. `uri` is
     /// client-visible. The index is `None` if the owner is unknown, several upstreams list the URI,
-    /// or templates of several upstreams match.
-    pub(super) fn uri_owner<'u>(&self, uri: &'u str) -> (Option<usize>, &'u str) {
+    /// or templates of several upstreams match. The owner of an unlisted resource is the one from
+    /// which `principal` has read it.
+    pub(super) fn uri_owner<'u>(&self, principal: &str, uri: &'u str) -> (Option<usize>, &'u str) {
         if let Some((name, rest)) =
             uri.strip_prefix(ALIAS_PREFIX).and_then(|rest| rest.split_once('/'))
             && let Some(server) = self.names().iter().position(|known| known == name)
@@ -180,7 +189,7 @@ impl Router {
         if uri.len() > MAX_URI_BYTES {
             return (None, uri);
         }
-        if let Some(server) = learned.read.get(uri) {
+        if let Some(server) = learned.read.get(&read_key(principal, uri)) {
             return (Some(*server), uri);
         }
         let mut owners = learned.templates.iter().filter(|(_, templates)| {
@@ -204,6 +213,12 @@ impl Router {
     pub(super) fn joined_names(&self) -> String {
         self.names().join(", ")
     }
+}
+
+/// Returns the key of an unlisted resource that a principal has read. Another principal may read a
+/// resource with the same URI from another upstream.
+fn read_key(principal: &str, uri: &str) -> String {
+    digest(format!("{principal}\0{uri}").as_bytes())
 }
 
 /// Returns true if a URI template has a scheme and an authority, or a scheme and the start of a
@@ -241,20 +256,35 @@ mod tests {
         routes.learn_uri(0, &long);
         routes.learn_read_uri(&alice, 0, &long);
         routes.learn_template(0, &long);
-        assert_eq!(routes.uri_owner(&long).0, None);
+        assert_eq!(routes.uri_owner("alice", &long).0, None);
         routes.learn_read_uri(&alice, 0, "x://alice");
         for at in 0..20_000 {
             routes.learn_read_uri(&bob, 1, &format!("x://bob/{at}"));
             routes.learn_template(1, &format!("x://store/{at}/{{id}}"));
             routes.learn_uri(0, &format!("x://{at}/{}", "y".repeat(8_000)));
         }
-        assert_eq!(routes.uri_owner("x://alice").0, Some(0));
-        assert_eq!(routes.uri_owner("x://bob/19999").0, Some(1));
+        assert_eq!(routes.uri_owner("alice", "x://alice").0, Some(0));
+        assert_eq!(routes.uri_owner("bob", "x://bob/19999").0, Some(1));
         let learned = routes.learned();
         assert_eq!(learned.read.len(), 1 + MAX_READ_URIS_PER_PRINCIPAL);
         assert_eq!(learned.templates[&1].len(), MAX_TEMPLATES);
         let bytes: usize = learned.listed.iter().map(|(uri, _)| uri.len()).sum();
         assert!(bytes == learned.listed_bytes && bytes <= MAX_LISTED_BYTES);
+    }
+
+    #[test]
+    fn unlisted_resources_belong_to_principals() {
+        let routes = routes(&["a", "b"], true);
+        let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
+        routes.learn_read_uri(&alice, 0, "x://read");
+        assert_eq!(routes.uri_owner("bob", "x://read").0, None);
+        routes.learn_read_uri(&bob, 1, "x://read");
+        assert_eq!(routes.uri_owner("alice", "x://read").0, Some(0));
+        assert_eq!(routes.uri_owner("bob", "x://read").0, Some(1));
+        assert!(routes.forget_read_uri("bob", "x://read"));
+        assert!(!routes.forget_read_uri("bob", "x://read"));
+        assert_eq!(routes.uri_owner("bob", "x://read").0, None);
+        assert_eq!(routes.uri_owner("alice", "x://read").0, Some(0));
     }
 
     #[test]
@@ -267,24 +297,24 @@ mod tests {
         let first = routes.learn_uri(0, "x://1");
         assert_eq!(first, "context-guard://server/a/x://1");
         assert!(routes.is_ambiguous("x://1") && !routes.is_ambiguous("x://2"));
-        assert_eq!(routes.uri_owner("x://1"), (None, "x://1"));
-        assert_eq!(routes.uri_owner(&first), (Some(0), "x://1"));
-        assert_eq!(routes.uri_owner(&alias), (Some(1), "x://1"));
+        assert_eq!(routes.uri_owner("p", "x://1"), (None, "x://1"));
+        assert_eq!(routes.uri_owner("p", &first), (Some(0), "x://1"));
+        assert_eq!(routes.uri_owner("p", &alias), (Some(1), "x://1"));
         routes.learn_template(1, "y://store/{id}/data{?q}");
-        assert_eq!(routes.uri_owner("y://store/7/data"), (Some(1), "y://store/7/data"));
+        assert_eq!(routes.uri_owner("p", "y://store/7/data"), (Some(1), "y://store/7/data"));
         // A URI that is listed is not taken over by a template.
         assert_eq!(routes.learn_uri(0, "y://store/8/data"), "y://store/8/data");
-        assert_eq!(routes.uri_owner("y://store/8/data"), (Some(0), "y://store/8/data"));
+        assert_eq!(routes.uri_owner("p", "y://store/8/data"), (Some(0), "y://store/8/data"));
         // Templates that match everything claim nothing, and equal ones name no owner.
         for template in ["{+x}", "{scheme}://a", "z://{host}/x", "z:{+rest}", "z"] {
             routes.learn_template(1, template);
         }
         routes.learn_template(0, "y://store/{id}/{+rest}");
-        assert_eq!(routes.uri_owner("y://store/9/data").0, None);
-        assert_eq!(routes.uri_owner("z://host/x").0, None);
-        assert_eq!(routes.uri_owner("z://"), (None, "z://"));
+        assert_eq!(routes.uri_owner("p", "y://store/9/data").0, None);
+        assert_eq!(routes.uri_owner("p", "z://host/x").0, None);
+        assert_eq!(routes.uri_owner("p", "z://"), (None, "z://"));
         routes.learn_read_uri(&"p".into(), 1, "w://read");
-        assert_eq!(routes.uri_owner("w://read").0, Some(1));
+        assert_eq!(routes.uri_owner("p", "w://read").0, Some(1));
         let (one, two): (Arc<str>, Arc<str>) = ("p".into(), "q".into());
         routes.tasks.learn(&one, br#"{"id":1,"result":{"taskId":"t"}}"#, 1);
         assert_eq!((routes.task_owner(&one, "t"), routes.task_owner(&two, "t")), (Some(1), None));

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::client_session::ClientSession;
+use super::event_streams::EventMemory;
 use crate::admission::Admission;
 use crate::config::Limits;
 use crate::fleet::OwnerTag;
@@ -27,6 +28,7 @@ pub(crate) fn random_id() -> Option<String> {
 /// All sessions of stateful clients. Opening a session beyond the maximum number ends an older one.
 pub(super) struct Sessions {
     sessions: Mutex<SessionTable<Arc<ClientSession>>>,
+    events: EventMemory,
     max_idle: Duration,
     recorder: Arc<Recorder>,
     /// The tag of this replica, for the ids of server-to-client requests.
@@ -40,7 +42,8 @@ impl Sessions {
         recorder: Arc<Recorder>,
         tag: OwnerTag,
     ) -> Self {
-        Self { sessions: Mutex::new(SessionTable::new(limits)), max_idle, recorder, tag }
+        let (sessions, events) = (Mutex::new(SessionTable::new(limits)), EventMemory::new());
+        Self { sessions, events, max_idle, recorder, tag }
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable<Arc<ClientSession>>> {
@@ -83,7 +86,8 @@ impl Sessions {
         id: String,
         info: ClientInfo,
     ) -> (Arc<ClientSession>, Option<String>) {
-        let session = ClientSession::new(id.clone(), Arc::clone(principal), info, &self.tag);
+        let (streams, principal) = (self.events.streams(owner), Arc::clone(principal));
+        let session = ClientSession::new(id.clone(), principal, info, streams, &self.tag);
         let session = Arc::new(session);
         let evicted = sessions.insert(owner, id, Arc::clone(&session));
         let evicted = evicted.map(|evicted| {
@@ -111,6 +115,12 @@ impl Sessions {
             session.ended.cancel();
         }
         self.recorder.metrics.sessions(sessions.len());
+    }
+
+    /// Removes the retained events of sessions that exceed their part of a shared limit.
+    pub(super) fn trim_events(&self) {
+        let all: Vec<_> = self.lock().iter().map(|(_, session)| Arc::clone(session)).collect();
+        all.iter().for_each(|session| session.streams().trim());
     }
 
     /// Returns the ids of the sessions that have been idle for longer than the maximum.

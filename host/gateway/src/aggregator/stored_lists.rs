@@ -5,19 +5,22 @@
 //! itself, from upstreams that need no credentials of a client.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use context_guard_protocol::to_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::{debug, warn};
 
 use super::known_lists::{CommonLists, KnownLists};
 use super::list_kinds::{LIST_KINDS, ListKind};
 use super::lists::entry_key;
+use super::sessions::random_id;
 use super::upstream_list::{ListEntry, UpstreamList};
 use crate::upstream::connection::ServerInfo;
 use crate::upstream::server::UpstreamServer;
@@ -59,11 +62,25 @@ pub(super) struct ListFile {
     path: PathBuf,
     /// The identity of the guard at the start, which has shaped the lists.
     guard: String,
+    /// Held while the file is written: an older write must not replace a newer file.
+    writing: Arc<Mutex<()>>,
+    /// True if the last write failed.
+    has_failed: AtomicBool,
 }
 
 impl ListFile {
     pub(super) fn new(path: PathBuf, guard: String) -> Self {
-        Self { path, guard }
+        Self { path, guard, writing: Arc::default(), has_failed: AtomicBool::new(false) }
+    }
+
+    /// Waits until no other task writes the file. Holding the returned guard reserves it.
+    pub(super) async fn reserve(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.writing).lock_owned().await
+    }
+
+    /// Reserves the file. `None` if another task writes it.
+    pub(super) fn try_reserve(&self) -> Option<OwnedMutexGuard<()>> {
+        Arc::clone(&self.writing).try_lock_owned().ok()
     }
 
     /// Adds the stored lists of these upstreams to the known ones. Ignores the file if it is
@@ -91,21 +108,32 @@ impl ListFile {
     }
 
     fn parse(&self) -> std::io::Result<Option<StoredLists>> {
-        let text = match std::fs::metadata(&self.path) {
-            Ok(metadata) if metadata.len() > MAX_FILE_BYTES as u64 => {
-                return Err(std::io::Error::other("it is too large"));
-            }
-            Ok(_) => std::fs::read(&self.path)?,
+        let file = match std::fs::File::open(&self.path) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        let mut text = Vec::new();
+        // The file may grow while it is read.
+        file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut text)?;
+        if text.len() > MAX_FILE_BYTES {
+            return Err(std::io::Error::other("it is too large"));
+        }
         Ok(Some(serde_json::from_slice(&text)?))
     }
 
-    /// Replaces the file with the known lists of these upstreams. A failure is logged. Does nothing
-    /// if `guard` is another guard than at the start: it has not shaped the lists.
-    pub(super) fn write(&self, guard: &str, servers: &[Arc<UpstreamServer>], known: &KnownLists) {
-        if guard != self.guard {
+    /// Replaces the file with the known lists of these upstreams, if they have changed. After a
+    /// failure, which is logged, they still count as changed. Does nothing if `guard` is another
+    /// guard than at the start: it has not shaped the lists. `_reserved` is the result of
+    /// [`Self::reserve`].
+    pub(super) fn write(
+        &self,
+        _reserved: OwnedMutexGuard<()>,
+        guard: &str,
+        servers: &[Arc<UpstreamServer>],
+        known: &KnownLists,
+    ) {
+        if !known.take_common_change() || guard != self.guard {
             return;
         }
         let mut stored =
@@ -126,11 +154,17 @@ impl ListFile {
             stored.upstreams.push(upstream);
         }
         let text = serde_json::to_vec(&stored).unwrap_or_default();
-        if let Err(error) = replace(&self.path, &text) {
-            warn!(
-                "cannot write {}: after a restart, lists wait for the upstreams: {error}",
-                self.path.display()
-            );
+        let replaced = replace(&self.path, &text);
+        let had_failed = self.has_failed.swap(replaced.is_err(), Ordering::Relaxed);
+        if let Err(error) = replaced {
+            known.mark_common_change();
+            // The write is repeated often, and a full disk is reported once.
+            if !had_failed {
+                warn!(
+                    "cannot write {}: after a restart, lists wait for the upstreams: {error}",
+                    self.path.display()
+                );
+            }
         }
     }
 }
@@ -198,10 +232,11 @@ fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
         folder.create(parent)?;
     }
-    // Several processes may have the same gateway file.
-    let draft = path.with_extension(format!("{}.new", std::process::id()));
+    // Several processes may have the same gateway file. In containers, all have the same id.
+    let random = random_id().ok_or_else(|| std::io::Error::other("no random numbers"))?;
+    let draft = path.with_extension(format!("{random}.new"));
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let written = options
@@ -226,6 +261,52 @@ mod tests {
     fn upstreams(tools: [&str; 2]) -> Vec<Upstream> {
         let [a, b] = tools;
         vec![upstream("a", a, Isolation::Session), upstream("b", b, Isolation::Shared)]
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn failed_write_is_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lists").join("gateway.json");
+        // The folder of the file cannot be created.
+        std::fs::write(folder.path().join("lists"), "").unwrap();
+        let (aggregator, processes) = aggregator(upstreams(["one", "two"]), 4, FORWARD);
+        aggregator.restore_lists(path.clone());
+        aggregator.clone().warm().await;
+        assert!(!path.exists());
+        std::fs::remove_file(folder.path().join("lists")).unwrap();
+        aggregator.store_lists().await;
+        assert!(path.exists());
+        let names: Vec<_> = std::fs::read_dir(folder.path().join("lists")).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        processes.end().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn hung_write_delays_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.json");
+        let (aggregator, processes) = aggregator(upstreams(["one", "two"]), 4, FORWARD);
+        aggregator.restore_lists(path.clone());
+        let file = aggregator.list_file.get().unwrap();
+        // Another write does not end.
+        let writing = file.reserve().await;
+        aggregator.connections.known.mark_common_change();
+        aggregator.start_storing_lists();
+        assert!(!path.exists());
+        drop(writing);
+        // The lists are still to be stored.
+        aggregator.store_lists().await;
+        assert!(path.exists());
+        processes.end().await;
+    }
+
+    #[test]
+    fn oversized_file_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gateway.json");
+        std::fs::write(&path, vec![b' '; super::MAX_FILE_BYTES + 1]).unwrap();
+        let error = super::ListFile::new(path, String::new()).parse().err().unwrap();
+        assert!(error.to_string().contains("too large"), "{error}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

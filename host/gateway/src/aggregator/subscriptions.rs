@@ -101,7 +101,7 @@ impl Subscriptions {
         let late = self.follow_late_lists(client, filter, changes, found_lists);
         let tasks = (0..self.connections.servers.len()).map(|server| {
             let (subscriptions, client) = (self.clone(), client.in_background());
-            let (filter, found) = (self.filter_for(filter, server), found.clone());
+            let (filter, found) = (self.filter_for(&client, filter, server), found.clone());
             let sinks = Sinks { changes: changes.clone(), confirmed: confirmed.clone() };
             AbortOnDrop(tokio::spawn(async move {
                 let mut was_missing = false;
@@ -198,9 +198,14 @@ impl Subscriptions {
 
     /// Returns the filter for the upstream at index `server`. It selects the resources that may
     /// belong to that upstream.
-    fn filter_for(&self, filter: &SubscriptionFilter, server: usize) -> SubscriptionFilter {
+    fn filter_for(
+        &self,
+        client: &Client,
+        filter: &SubscriptionFilter,
+        server: usize,
+    ) -> SubscriptionFilter {
         filter.for_upstream(|uri| {
-            let (owner, own_uri) = self.router.uri_owner(uri);
+            let (owner, own_uri) = self.router.uri_owner(&client.principal, uri);
             owner.is_none_or(|owner| owner == server).then_some(own_uri)
         })
     }

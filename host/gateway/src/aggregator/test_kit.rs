@@ -55,11 +55,21 @@ pub(super) fn aggregator(
     max_processes: usize,
     guard: &str,
 ) -> (Arc<Aggregator>, Arc<Processes>) {
+    aggregator_with(upstreams, max_processes, guard, "")
+}
+
+/// As [`aggregator`], with a policy in JSON.
+pub(super) fn aggregator_with(
+    upstreams: Vec<Upstream>,
+    max_processes: usize,
+    guard: &str,
+    policy: &str,
+) -> (Arc<Aggregator>, Arc<Processes>) {
     let engine = Engine::new(EngineOptions::default()).unwrap();
     let component = context_guard_test_stub::component_that(guard).unwrap();
     let component = Arc::new(Component::load(&engine, &component).unwrap());
     let services = HostServices { store: Arc::new(NoStore), clock: Arc::new(SystemClock) };
-    let filter = Arc::new(Filter::new(component, services, "", Vec::new()).unwrap());
+    let filter = Arc::new(Filter::new(component, services, policy, Vec::new()).unwrap());
     let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
     let processes = Processes::new(max_processes, max_processes);
     let config = Config { upstreams, ..Config::default() };

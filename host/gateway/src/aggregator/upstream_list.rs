@@ -6,6 +6,11 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
+/// The maximum number of entries of one list. An upstream may list endless new names.
+pub(super) const MAX_ENTRIES: usize = 20_000;
+/// The memory that an entry of a list takes in addition to its texts, in bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
+
 /// An entry of a list: a tool, prompt, resource or resource template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ListEntry {
@@ -34,6 +39,12 @@ impl UpstreamList {
     /// Returns the total size of the entries, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.key.len() + entry.json.len()).sum()
+    }
+
+    /// Returns the estimated memory of the list, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let read_tool = self.read_tool.as_ref().map_or(0, String::len);
+        self.bytes() + self.entries.len() * ENTRY_OVERHEAD_BYTES + read_tool
     }
 
     /// Returns a hash of the entries, in their order.

@@ -41,21 +41,21 @@ impl Aggregator {
     /// since a change of the policy, or since an approval.
     pub(super) async fn withheld(&self, origin: &Origin<'_>, server: usize) -> Arc<Withheld> {
         let revision = self.revision_of(origin);
-        let holds = || lock(&self.catalogues.holds).get(&revision).copied();
-        if holds() == Some(false) {
+        if !revision.holds_definitions() {
             return Arc::default();
         }
         let merged = self.lists.tools_of_one(origin, server).await;
-        let key = (self.catalogues.version(&merged), revision);
+        let key = (self.catalogues.version(&merged), revision.number);
         if let Some(known) = lock(&self.catalogues.withheld).get(&key).cloned() {
             return known;
         }
-        let withheld = Arc::new(match self.guarded_list(origin, "0", &merged).await {
-            Ok(Some((_, list))) if !list.holds => Withheld::default(),
+        let withheld = match self.guarded_list(origin, "0", &merged).await {
             Ok(Some((_, list))) if !merged.lists.is_empty() => Withheld::Tools(list.held.clone()),
-            Ok(None) | Err(GuardFailed) if holds() != Some(true) => Withheld::default(),
-            _ => Withheld::Unknown,
-        });
+            Ok(_) => Withheld::Unknown,
+            // This is not cached: the guard may read the list at the next call.
+            Err(GuardFailed) => return Arc::new(Withheld::Unknown),
+        };
+        let withheld = Arc::new(withheld);
         lock(&self.catalogues.withheld).put(key, Arc::clone(&withheld));
         withheld
     }
@@ -76,6 +76,31 @@ impl Aggregator {
                 Some(reply::failure(request, reply::UPSTREAM_UNAVAILABLE, text))
             }
             withheld => withheld.has(name).then(|| reply::unknown_tool(request, name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregator::client::MAX_WAITING_BYTES;
+    use crate::aggregator::test_kit::{aggregator_with, client, upstream};
+    use crate::byte_channel::byte_channel;
+    use crate::config::Isolation;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn fault_of_the_guard_withholds_what_policy_may_withhold() {
+        let client = client("ann");
+        let (out, _) = byte_channel(MAX_WAITING_BYTES);
+        let origin = Origin::new(&client, &out);
+        for (policy, expected) in [("", false), (r#"{"catalogue": {"hold": ["changed"]}}"#, true)] {
+            // The guard fails on each message.
+            let upstreams = vec![upstream("a", "tool", Isolation::Shared)];
+            let (aggregator, processes) = aggregator_with(upstreams, 4, "unreachable", policy);
+            let withheld = aggregator.withheld(&origin, 0).await;
+            assert_eq!(withheld.has("tool"), expected, "{policy}");
+            assert!(lock(&aggregator.catalogues.withheld).is_empty());
+            processes.end().await;
         }
     }
 }

@@ -1,8 +1,7 @@
 //! agentgateway's `ext_mcp`: one call for the params of a request, and one for the result.
 
-use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use context_guard_grpc::ext_mcp::authorization_error::Code;
 use context_guard_grpc::ext_mcp::ext_mcp_server::ExtMcp;
@@ -13,10 +12,10 @@ use context_guard_grpc::ext_mcp::{
 use context_guard_grpc::tonic::{Request, Response, Status, async_trait};
 use context_guard_grpc::{Struct, Value, value};
 use context_guard_protocol::{Caller, Settings, identify_caller};
-use lru::LruCache;
 use serde_json::json;
 
 use super::messages::ExternalGuard;
+use super::pending_results::PendingResults;
 use crate::exchange::{Exchange, NextStep};
 use crate::fair_queue;
 use crate::message::{Head, member};
@@ -31,16 +30,15 @@ const TICKET: &str = "contextGuard";
 const PRINCIPAL: &str = "principal";
 /// The metadata member with the name of the tool, for results whose ticket is unknown.
 const TOOL: &str = "tool";
-/// The maximum number of requests whose results are pending. Beyond it, the oldest is dropped. Its
-/// result is then shaped like that of the tool in the metadata, or of an unnamed tool.
-const MAX_PENDING: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
 /// The gRPC service `ExtMcp` (agentgateway `ext_mcp`), which passes requests and results to the
 /// guard.
 pub(crate) struct AgentgatewayPolicy {
     guard: Arc<ExternalGuard>,
     settings: Settings,
-    pending: Mutex<LruCache<String, Exchange>>,
+    /// The requests whose results are pending. The result of a dropped request is shaped like that
+    /// of the tool in the metadata, or of an unnamed tool.
+    pending: PendingResults,
     /// The prefix of this process's tickets, which distinguishes them from those of other
     /// processes.
     instance: String,
@@ -49,20 +47,14 @@ pub(crate) struct AgentgatewayPolicy {
 
 impl AgentgatewayPolicy {
     pub(crate) fn new(guard: Arc<ExternalGuard>, settings: Settings, instance: String) -> Self {
-        let pending = Mutex::new(LruCache::new(MAX_PENDING));
-        Self { guard, settings, pending, instance, next: AtomicU64::new(0) }
+        Self { guard, settings, pending: PendingResults::new(), instance, next: AtomicU64::new(0) }
     }
 
-    fn suspend(&self, exchange: Exchange) -> String {
+    fn suspend(&self, principal: &str, exchange: Exchange) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let ticket = format!("{}-{number:x}", self.instance);
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.put(ticket.clone(), exchange);
+        self.pending.add(principal, ticket.clone(), exchange);
         ticket
-    }
-
-    fn resume(&self, ticket: &str) -> Option<Exchange> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop(ticket)
     }
 
     /// Returns the caller of a request. `targets` are the names of the upstreams; a single one is
@@ -135,7 +127,9 @@ impl ExtMcp for AgentgatewayPolicy {
                 }
             }
         };
-        let ticket = Value { kind: Some(value::Kind::StringValue(self.suspend(exchange))) };
+        let ticket = Value {
+            kind: Some(value::Kind::StringValue(self.suspend(&caller.principal, exchange))),
+        };
         let metadata = Struct { fields: [(TICKET.to_owned(), ticket)].into() };
         Ok(Response::new(McpRequestResult {
             result: Some(result),
@@ -151,7 +145,7 @@ impl ExtMcp for AgentgatewayPolicy {
         let response = request.into_inner();
         let metadata = response.metadata_context.as_ref();
         let caller = self.caller(&response.service_names, metadata, &[]);
-        let exchange = match text(metadata, TICKET).and_then(|ticket| self.resume(ticket)) {
+        let exchange = match text(metadata, TICKET).and_then(|ticket| self.pending.take(ticket)) {
             Some(exchange) => exchange,
             None => {
                 let params = json!({"name": text(metadata, TOOL).unwrap_or_default()}).to_string();

@@ -13,10 +13,12 @@ use futures_util::Stream;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tracing::warn;
 
+use super::collected_body::body_memory;
 use super::envoy_exchange::EnvoyExchange;
 use super::messages::ExternalGuard;
 use super::transfers::Transfers;
 use crate::fair_queue::Caller;
+use crate::memory_shares::MemoryShares;
 use crate::tasks::run_blocking;
 use crate::trace_context;
 
@@ -29,11 +31,14 @@ const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 pub(crate) struct EnvoyProcessor {
     guard: Arc<ExternalGuard>,
     settings: Settings,
+    /// The memory for the bodies of all exchanges.
+    bodies: Arc<MemoryShares>,
 }
 
 impl EnvoyProcessor {
     pub(crate) fn new(guard: Arc<ExternalGuard>, settings: Settings) -> Self {
-        Self { guard, settings }
+        let bodies = body_memory(settings.max_body.max(settings.max_buffered));
+        Self { guard, settings, bodies }
     }
 }
 
@@ -54,6 +59,7 @@ impl ExternalProcessor for EnvoyProcessor {
         let stream = ProcessorStream {
             guard: Arc::clone(&self.guard),
             settings: Some(settings),
+            bodies: Arc::clone(&self.bodies),
             received: request.into_inner(),
             ready: VecDeque::new(),
             exchange: None,
@@ -69,6 +75,7 @@ struct ProcessorStream {
     guard: Arc<ExternalGuard>,
     /// The settings of the exchange. `None` after the first message has begun it.
     settings: Option<Settings>,
+    bodies: Arc<MemoryShares>,
     received: Streaming<ProcessingRequest>,
     /// The messages to send to Envoy.
     ready: VecDeque<ProcessingResponse>,
@@ -90,8 +97,9 @@ impl ProcessorStream {
             if let Some(settings) = self.settings.take() {
                 let configuration = message.protocol_config.unwrap_or_default();
                 let transfers = Transfers::read(&configuration).map_err(unsupported)?;
-                let guard = Arc::clone(&self.guard);
-                self.exchange = Some(EnvoyExchange::new(guard, settings, transfers));
+                let (guard, bodies) = (Arc::clone(&self.guard), Arc::clone(&self.bodies));
+                let exchange = EnvoyExchange::new(guard, settings, transfers, bodies);
+                self.exchange = Some(exchange);
             }
             if let Part::RequestHeaders(head) = &part {
                 self.trace = trace_headers(head);

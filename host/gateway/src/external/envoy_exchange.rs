@@ -17,9 +17,11 @@ use context_guard_protocol::http::{
 };
 use context_guard_protocol::{HttpExchange, MessageFilter as _, Settings, header as headers};
 
+use super::collected_body::{BodyState, CollectedBody};
 use super::envoy_replies::{BodyChange, CONTENT_LENGTH, Direction, HeadChange, Overrides, Replies};
 use super::messages::{ExternalGuard, ExternalMessages};
 use super::transfers::{self, Transfers};
+use crate::memory_shares::MemoryShares;
 use crate::tasks::GuardInput;
 
 /// The state of one HTTP request and its response.
@@ -27,6 +29,8 @@ pub(crate) struct EnvoyExchange {
     guard: Arc<ExternalGuard>,
     settings: Settings,
     transfers: Transfers,
+    /// The memory for the bodies of all exchanges.
+    bodies: Arc<MemoryShares>,
     exchange: Option<HttpExchange>,
     messages: ExternalMessages,
     request: BodyState,
@@ -39,24 +43,15 @@ pub(crate) struct EnvoyExchange {
     status: u16,
 }
 
-/// The treatment of a body.
-#[derive(Debug)]
-enum BodyState {
-    /// The body passes unchanged.
-    Pass,
-    /// Envoy sends the whole body in one message.
-    Whole,
-    /// The bytes are collected until the body ends.
-    Collect { body: Vec<u8>, max_bytes: usize },
-    /// The events of a stream are shaped one by one.
-    Events,
-    /// The body was already replaced. Its remaining chunks are dropped.
-    Drop,
-}
-
 impl EnvoyExchange {
-    pub(crate) fn new(guard: Arc<ExternalGuard>, settings: Settings, transfers: Transfers) -> Self {
+    pub(crate) fn new(
+        guard: Arc<ExternalGuard>,
+        settings: Settings,
+        transfers: Transfers,
+        bodies: Arc<MemoryShares>,
+    ) -> Self {
         Self {
+            bodies,
             messages: ExternalMessages::new(Arc::clone(&guard), false),
             guard,
             settings,
@@ -82,10 +77,8 @@ impl EnvoyExchange {
         };
         let before = match state {
             BodyState::Pass | BodyState::Drop => return None,
-            BodyState::Collect { .. } if body.is_some_and(|body| !body.end_of_stream) => {
-                return None;
-            }
-            BodyState::Collect { body, .. } => body.len(),
+            BodyState::Collect(_) if body.is_some_and(|body| !body.end_of_stream) => return None,
+            BodyState::Collect(body) => body.len(),
             BodyState::Whole => 0,
             // An event may have begun in an earlier part.
             BodyState::Events => return Some(GuardInput::Parts),
@@ -118,6 +111,12 @@ impl EnvoyExchange {
             Request::ResponseBody(body) => self.on_response_body(body),
             Request::ResponseTrailers(_) => return self.on_response_trailers(),
         })
+    }
+
+    /// Returns the state of a body that is collected, of at most `max_bytes` bytes.
+    fn collect(&self, max_bytes: usize) -> BodyState {
+        let principal = self.caller().map_or("", |caller| &caller.principal);
+        BodyState::Collect(CollectedBody::new(max_bytes, &self.bodies, principal))
     }
 
     fn is_duplex(&self, direction: Direction) -> bool {
@@ -164,7 +163,7 @@ impl EnvoyExchange {
             };
         }
         if self.is_duplex(Direction::Request) {
-            self.request = BodyState::Collect { body: Vec::new(), max_bytes };
+            self.request = self.collect(max_bytes);
             return Vec::new();
         }
         self.request = BodyState::Whole;
@@ -226,10 +225,9 @@ impl EnvoyExchange {
                     }
                 }
             }
-            BodyState::Collect { body, max_bytes } => {
-                body.extend_from_slice(&part.body);
-                if body.len() > *max_bytes {
-                    let body = std::mem::take(body);
+            BodyState::Collect(body) => {
+                if !body.push(&part.body) {
+                    let body = std::mem::replace(&mut self.request, BodyState::Pass).into_bytes();
                     return match self.refuse_request() {
                         Some(response) => replies.immediate(&response).into(),
                         None => replies.forward(HeadChange::default(), body, part.end_of_stream),
@@ -244,10 +242,10 @@ impl EnvoyExchange {
     /// Processes the collected request body. `is_last` is true if no trailers follow.
     fn finish_request(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Request);
-        let BodyState::Collect { body, .. } = std::mem::replace(&mut self.request, BodyState::Pass)
-        else {
+        let BodyState::Collect(body) = std::mem::replace(&mut self.request, BodyState::Pass) else {
             return Vec::new();
         };
+        let body = body.into_bytes();
         match self.decide_request(&body) {
             Err(response) => replies.immediate(&response).into(),
             Ok((change, changed)) => replies.forward(change, changed.unwrap_or(body), is_last),
@@ -298,7 +296,7 @@ impl EnvoyExchange {
                 replies.head(&unsized_head, &Overrides::STREAM_RESPONSE).into()
             }
             ResponseAction::Collect { max_bytes, .. } if self.is_duplex(Direction::Response) => {
-                self.response = BodyState::Collect { body: Vec::new(), max_bytes };
+                self.response = self.collect(max_bytes);
                 Vec::new()
             }
             ResponseAction::Collect { max_bytes, with_head } => {
@@ -311,7 +309,7 @@ impl EnvoyExchange {
                         .head(&HeadChange::default(), &Overrides::BUFFER_RESPONSE)
                         .into();
                 }
-                self.response = BodyState::Collect { body: Vec::new(), max_bytes };
+                self.response = self.collect(max_bytes);
                 replies.head(&unsized_head, &Overrides::STREAM_RESPONSE).into()
             }
         }
@@ -348,9 +346,8 @@ impl EnvoyExchange {
                 let body = BodyChange::Replace(into_body(replacement));
                 replies.changed_body(&change, body).into()
             }
-            BodyState::Collect { body, max_bytes } => {
-                body.extend_from_slice(&part.body);
-                if body.len() > *max_bytes {
+            BodyState::Collect(body) => {
+                if !body.push(&part.body) {
                     return self.on_oversized_response(part.end_of_stream);
                 }
                 if part.end_of_stream {
@@ -369,9 +366,10 @@ impl EnvoyExchange {
     fn on_oversized_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Response);
         let state = std::mem::replace(&mut self.response, BodyState::Pass);
-        let (BodyState::Collect { body, .. }, Some(exchange)) = (state, &mut self.exchange) else {
+        let (BodyState::Collect(body), Some(exchange)) = (state, &mut self.exchange) else {
             return Vec::new();
         };
+        let body = body.into_bytes();
         let replacement = exchange.on_oversized_body(&mut self.messages, true);
         match (replacement, self.is_duplex(Direction::Response)) {
             (Some(replacement), true) => replies.immediate(&self.response_of(replacement)).into(),
@@ -388,9 +386,10 @@ impl EnvoyExchange {
     fn finish_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Response);
         let state = std::mem::replace(&mut self.response, BodyState::Pass);
-        let (BodyState::Collect { body, .. }, Some(exchange)) = (state, &mut self.exchange) else {
+        let (BodyState::Collect(body), Some(exchange)) = (state, &mut self.exchange) else {
             return Vec::new();
         };
+        let body = body.into_bytes();
         let replacement = exchange.on_body(&mut self.messages, &body);
         let change = replacement.as_ref().map(HeadChange::for_replacement).unwrap_or_default();
         let body = replacement.map_or(body, into_body);
@@ -403,7 +402,7 @@ impl EnvoyExchange {
     fn on_response_trailers(&mut self) -> Result<Vec<ProcessingResponse>, &'static str> {
         let is_duplex = self.is_duplex(Direction::Response);
         let mut replies = match (&self.response, &mut self.exchange) {
-            (BodyState::Collect { body, .. }, _) if !is_duplex && !body.is_empty() => {
+            (BodyState::Collect(body), _) if !is_duplex && body.len() > 0 => {
                 // No chunk was marked as the last, and Envoy accepts no more body now. A reset is
                 // better than a truncated answer.
                 return Err("the response has trailers: use FULL_DUPLEX_STREAMED");

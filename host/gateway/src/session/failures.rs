@@ -2,7 +2,8 @@
 
 use context_guard_protocol::{Envelope, RequestId};
 
-use super::{Session, SessionState};
+use super::Session;
+use super::state::SessionState;
 use crate::exchange::Exchange;
 use crate::telemetry::Outcome;
 use crate::upstream::Failure;
@@ -23,7 +24,7 @@ impl Session {
     pub(super) fn fail_by_exclusion(&self) -> Vec<Vec<u8>> {
         let (requests, reasons) = {
             let mut state = self.state();
-            let SessionState { pending, unattributed, .. } = &mut *state;
+            let SessionState { pending, detached, unattributed, .. } = &mut *state;
             let numbers = pending.numbers().map(|(number, _)| number);
             let Some((numbers, reasons)) = unattributed.resolve(numbers) else { return Vec::new() };
             let ids: Vec<RequestId> = pending
@@ -31,6 +32,7 @@ impl Session {
                 .filter(|(number, _)| numbers.contains(number))
                 .map(|(_, id)| id.clone())
                 .collect();
+            numbers.iter().for_each(|number| detached.remove(*number));
             let requests: Vec<_> = ids.iter().filter_map(|id| pending.remove(id)).collect();
             (requests, reasons)
         };

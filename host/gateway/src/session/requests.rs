@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use context_guard_protocol::{Envelope, RequestId, request_fault};
+use context_guard_protocol::{Envelope, RequestFault, RequestId, request_fault};
 
 use super::{FromClient, Session};
 use crate::exchange::{Exchange, NextStep};
@@ -16,6 +16,7 @@ pub(super) fn refuse_ambiguous(message: &[u8]) -> Option<Vec<u8>> {
     // A line without an object is no message: the server answers it as without a guard.
     let fault = request_fault(message).filter(|_| message.contains(&b'{'))?;
     let id = Envelope::read(message).and_then(|envelope| envelope.id());
+    let id = id.filter(|_| fault != RequestFault::LongId);
     let id = id.as_ref().map_or("null", RequestId::as_str);
     Some(reply::error(id, fault.code(), &fault.to_string()))
 }

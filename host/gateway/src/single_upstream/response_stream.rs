@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::unanswered::UnansweredRequests;
 use crate::admission::Admission;
 use crate::fair_queue::{Caller, Place};
+use crate::front::request_body::Reservation;
 use crate::message::split_batch;
-use crate::session::Session;
+use crate::session::{ForwardedRequests, Session};
 use crate::stream_limits::OpenStream;
 use crate::task_owners::TaskOwners;
 use crate::tasks::{GuardInput, run_blocking};
@@ -24,6 +25,7 @@ use context_guard_protocol::sse::{Event, Framer};
 /// The requests of a POST that an event stream answers.
 pub(super) struct PostedRequests {
     pub(super) unanswered: UnansweredRequests,
+    pub(super) forwarded: ForwardedRequests,
     /// The guard's own answers to other requests of the same batch (raw JSON).
     pub(super) own: Option<Vec<u8>>,
     pub(super) admission: Admission,
@@ -50,6 +52,10 @@ pub(super) struct ResponseStream {
     /// The time at which the stream is ended. Ignored for long-lived streams.
     deadline: Instant,
     unanswered: UnansweredRequests,
+    /// Removes requests from the session when the stream ends. `None` for a GET.
+    _forwarded: Option<ForwardedRequests>,
+    /// The memory that is reserved for the body of the requests. `None` for a GET.
+    _memory: Option<Arc<Reservation>>,
     /// The permits of the requests at the gateway and at the upstream, until all are answered.
     /// `None` for a stream that waits for events.
     places: Option<(Admission, Place)>,
@@ -119,9 +125,13 @@ impl ResponseStream {
         let own = || Caller { principal: session.owner().into(), session: "".into() };
         let caller = admission.map_or_else(own, |admission| admission.caller.clone());
         let owner = admission.map_or_else(|| session.owner().into(), |own| Arc::clone(&own.owner));
-        let (unanswered, own, places) = match post {
-            Some(post) => (post.unanswered, post.own, Some((post.admission, post.turn))),
-            None => (UnansweredRequests::default(), None, None),
+        let memory = admission.and_then(|admission| admission.memory.clone());
+        let (unanswered, forwarded, own, places) = match post {
+            Some(post) => {
+                let places = (post.admission, post.turn);
+                (post.unanswered, Some(post.forwarded), post.own, Some(places))
+            }
+            None => (UnansweredRequests::default(), None, None, None),
         };
         let own = own.as_deref().map(split_batch).unwrap_or_default();
         Self {
@@ -136,6 +146,8 @@ impl ResponseStream {
             places: places.filter(|_| long_lived.is_none()),
             long_lived,
             unanswered,
+            _forwarded: forwarded,
+            _memory: memory,
             ready: own.into_iter().map(|message| Event::message(None, message).0).collect(),
         }
     }

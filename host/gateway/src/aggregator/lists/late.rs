@@ -1,10 +1,11 @@
 //! Lists of slow upstreams. Clients are answered without them, and notified when they arrive.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use tokio::task::JoinError;
+use tokio::task::{AbortHandle, JoinError};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info};
 
@@ -164,7 +165,8 @@ impl Lists {
 
     /// Waits in the background for the list of a slow upstream. Notifies the client if the list
     /// differs from `shown`, the list that the client received instead. Aborts `fetching` if MCP
-    /// defines no notification, another task waits for the list, or [`MAX_REFETCHING`] tasks wait.
+    /// defines no notification, another task waits for the list, or [`MAX_REFETCHING`] tasks wait
+    /// and no owner has more of them than this one.
     pub(super) fn announce_later(
         self: &Arc<Self>,
         client: &Client,
@@ -174,15 +176,15 @@ impl Lists {
         fetching: Fetching,
     ) {
         let key = refetch_key(client, server, kind);
-        {
-            let mut refetching = lock(&self.refetching);
-            let is_full = refetching.len() >= MAX_REFETCHING;
-            if kind.changed.is_empty() || is_full || !refetching.insert(key.clone()) {
-                return;
-            }
+        if kind.changed.is_empty() {
+            return;
         }
-        let (lists, client) = (Arc::clone(self), client.in_background());
-        tokio::spawn(async move {
+        let mut refetching = lock(&self.refetching);
+        if refetching.contains_key(&key) || !make_room(&mut refetching, &key) {
+            return;
+        }
+        let (lists, client, own_key) = (Arc::clone(self), client.in_background(), key.clone());
+        let task = tokio::spawn(async move {
             let fetching = lists.fetch_until_answered(&client, server, kind, fetching);
             let fetched = match &client.session {
                 Some(session) => session.ended.run_until_cancelled(fetching).await.flatten(),
@@ -190,12 +192,14 @@ impl Lists {
             };
             let shown = shown.unwrap_or_default();
             let is_new = fetched.is_some_and(|fetched| !fetched.has_entries_of(&shown));
-            lock(&lists.refetching).remove(&key);
+            lock(&lists.refetching).remove(&own_key);
             if is_new {
-                lock(&lists.announced).put(key, ());
+                lock(&lists.announced).put(own_key, ());
                 lists.announce(&client, server, kind);
             }
         });
+        // The task removes the key at its end, for which it waits for this lock.
+        refetching.insert(key, task.abort_handle());
     }
 
     /// Notifies a client that the list of an upstream has changed.
@@ -251,6 +255,36 @@ impl Lists {
     }
 }
 
+/// Makes room for another task if there are [`MAX_REFETCHING`]. Aborts one of the upstream with the
+/// most tasks and, of this upstream, of the owner with the most. Returns false if that is a task of
+/// the same upstream and owner as `key`.
+fn make_room(refetching: &mut HashMap<RefetchKey, AbortHandle>, key: &RefetchKey) -> bool {
+    if refetching.len() < MAX_REFETCHING {
+        return true;
+    }
+    let mut upstreams: HashMap<usize, usize> = HashMap::new();
+    for (_, audience, _) in refetching.keys() {
+        *upstreams.entry(audience.server()).or_default() += 1;
+    }
+    let largest = upstreams.into_iter().max_by_key(|(_, count)| *count);
+    let Some((server, _)) = largest else { return true };
+    let mut owners: HashMap<&Arc<str>, usize> = HashMap::new();
+    for (_, audience, _) in refetching.keys().filter(|key| key.1.server() == server) {
+        *owners.entry(audience.owner()).or_default() += 1;
+    }
+    let largest = owners.into_iter().max_by_key(|(_, count)| *count);
+    let Some((owner, _)) = largest else { return true };
+    if key.1.server() == server && key.1.owner() == owner {
+        return false;
+    }
+    let is_victim = |key: &&RefetchKey| key.1.server() == server && key.1.owner() == owner;
+    let victim = refetching.keys().find(is_victim).cloned();
+    if let Some(task) = victim.and_then(|victim| refetching.remove(&victim)) {
+        task.abort();
+    }
+    true
+}
+
 pub(super) fn refetch_key(client: &Client, server: usize, kind: &ListKind) -> RefetchKey {
     let session = client.session.as_ref().map(|session| session.id.clone());
     (session, Audience::of_client(client, server), kind.method)
@@ -271,6 +305,31 @@ mod tests {
     use crate::config::Isolation;
 
     const FORWARD: &str = context_guard_test_stub::FORWARD;
+
+    #[tokio::test]
+    async fn owner_with_the_most_waiting_lists_makes_room() {
+        let mut refetching = HashMap::new();
+        let key = |principal: &str, session: usize, server: usize| {
+            let audience = Audience::of_client(&client(principal), server);
+            (Some(session.to_string()), audience, TOOLS.method)
+        };
+        let mut wait = |key: RefetchKey| {
+            let has_room = make_room(&mut refetching, &key);
+            if has_room {
+                let task = tokio::spawn(std::future::pending::<()>());
+                refetching.insert(key, task.abort_handle());
+            }
+            (has_room, refetching.len())
+        };
+        assert!(wait(key("carl", 0, 1)).0);
+        for session in 1..MAX_REFETCHING {
+            assert!(wait(key("bob", session, 0)).0);
+        }
+        assert_eq!(wait(key("bob", 0, 0)), (false, MAX_REFETCHING));
+        assert_eq!(wait(key("ann", 0, 0)), (true, MAX_REFETCHING));
+        assert!(refetching.contains_key(&key("ann", 0, 0)));
+        assert!(refetching.contains_key(&key("carl", 0, 1)));
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn changed_list_is_served_while_there_is_no_process() {

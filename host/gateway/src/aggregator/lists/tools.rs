@@ -13,7 +13,7 @@ use super::pages::missing_meta;
 use super::{Lists, request_meta};
 use crate::aggregator::audience::Audience;
 use crate::aggregator::catalogue_list::with_expiry;
-use crate::aggregator::client::Origin;
+use crate::aggregator::client::{Client, Origin};
 use crate::aggregator::client_list::{ClientList, name_alone};
 use crate::aggregator::connections::SLOW_UPSTREAM_TIMEOUT;
 use crate::aggregator::fresh_lists::REFRESH_AFTER;
@@ -154,8 +154,15 @@ impl Lists {
             server.map(|server| server.name.clone()).unwrap_or_default()
         };
         let (mut changed, mut approved) = (Vec::new(), Vec::new());
-        for server in &servers {
-            let facts = self.definitions.facts(&Audience::of_client(origin.client, *server));
+        for (server, list) in &lists {
+            let audience = Audience::of_client(origin.client, *server);
+            let common = Audience::of_client(&Client::gateway(), *server);
+            // The list may be cached for longer than the definitions of its audience.
+            if self.definitions.needs_comparison(&audience, &common) {
+                let revision = self.revision(origin, *server);
+                self.definitions.observe(&audience, &common, &name(*server), revision, list);
+            }
+            let facts = self.definitions.facts(&audience, &common);
             let endpoint = |tool: String| format!("{}::{tool}", name(*server));
             changed.extend(facts.changed.into_iter().map(endpoint));
             approved.extend(facts.approved.into_iter().map(endpoint));

@@ -2,12 +2,12 @@
 //! stored answers of its principal.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::notes::{CallEnd, CallNotes, ProgramCall, ProgramRequest};
+use super::results::ResultReceiver;
 use crate::code::{ProgramHost, RowsPart, StoredAnswer};
 use crate::engine::{CallContext, StoredRange};
 use crate::filter::Filter;
@@ -20,7 +20,7 @@ const MAX_WHOLE_BYTES: usize = 64 << 20;
 /// The host of one program.
 pub(super) struct ChannelHost {
     requests: UnboundedSender<ProgramRequest>,
-    ended: Receiver<CallEnd>,
+    ended: ResultReceiver,
     filter: Arc<Filter>,
     context: CallContext,
     notes: Arc<CallNotes>,
@@ -31,7 +31,7 @@ pub(super) struct ChannelHost {
 impl ChannelHost {
     pub(super) fn new(
         requests: UnboundedSender<ProgramRequest>,
-        ended: Receiver<CallEnd>,
+        ended: ResultReceiver,
         filter: Arc<Filter>,
         context: CallContext,
         notes: Arc<CallNotes>,
@@ -63,7 +63,7 @@ impl ProgramHost for ChannelHost {
 
     fn wait(&mut self, _jobs: &[u32], deadline: Instant) -> Option<CallEnd> {
         // The program waits for all calls that it has started, so that any may end next.
-        self.ended.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+        self.ended.recv(deadline.saturating_duration_since(Instant::now()))
     }
 
     fn names(&mut self, server: &str, deadline: Instant) -> Option<Result<Vec<String>, String>> {
