@@ -24,25 +24,27 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet
     address
 }
 
-/// The headers in which proxies describe the client of a request.
-const FORWARDING: [HeaderName; 11] = [
-    X_FORWARDED_FOR,
+/// The prefix of the headers in which proxies describe the client of a request. Among them is
+/// `X-Forwarded-User`, by which some servers recognize a user.
+const FORWARDING_PREFIX: &str = "x-forwarded-";
+
+/// The other headers in which proxies describe the client of a request.
+const FORWARDING: [HeaderName; 5] = [
     FORWARDED,
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-proto"),
-    HeaderName::from_static("x-forwarded-prefix"),
     HeaderName::from_static("x-real-ip"),
     HeaderName::from_static("true-client-ip"),
-    // The client certificate that a proxy has verified (RFC 9440, and the header of Envoy).
+    // The client certificate that a proxy has verified (RFC 9440).
     HeaderName::from_static("client-cert"),
     HeaderName::from_static("client-cert-chain"),
-    HeaderName::from_static("x-forwarded-client-cert"),
 ];
 
 /// Removes the headers in which proxies describe the client of a request.
 pub(super) fn strip_forwarding(headers: &mut HeaderMap) {
-    FORWARDING.iter().for_each(|name| drop(headers.remove(name)));
+    let is_forwarding = |name: &&HeaderName| {
+        FORWARDING.contains(name) || name.as_str().starts_with(FORWARDING_PREFIX)
+    };
+    let found: Vec<HeaderName> = headers.keys().filter(is_forwarding).cloned().collect();
+    found.iter().for_each(|name| drop(headers.remove(name)));
 }
 
 /// Appends an address to `X-Forwarded-For`.
@@ -143,5 +145,30 @@ mod tests {
         ] {
             assert_eq!(address(peer, &headers), expected, "{peer} {headers:?}");
         }
+    }
+
+    #[test]
+    fn forwarding_headers_are_removed() {
+        let names = [
+            "forwarded",
+            "x-real-ip",
+            "true-client-ip",
+            "client-cert",
+            "x-forwarded-for",
+            "x-forwarded-client-cert",
+            "x-forwarded-email",
+            "x-forwarded-user",
+            "x-forwarded-ssl",
+        ];
+        let mut headers = HeaderMap::new();
+        for name in names.into_iter().chain(["x-request-id", "x-forwarded"]) {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(&name, "1".parse().unwrap());
+            headers.append(&name, "2".parse().unwrap());
+        }
+        strip_forwarding(&mut headers);
+        let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-forwarded", "x-request-id"]);
     }
 }

@@ -334,8 +334,10 @@ pub struct Limits {
     pub sessions_per_principal: Option<usize>,
     /// The maximum number of open streams that wait for changes. They are those of
     /// `subscriptions/listen`, GET streams of a single server, and event streams of JSON APIs. A
-    /// resource of a stateless server that a session subscribes to counts as one, too. Further
-    /// ones are refused, except for those of JSON APIs, which then occupy places of requests.
+    /// resource of a stateless server that a session subscribes to counts as one, too. So do the
+    /// event streams of sessions at stateful HTTP upstreams, which use at most half of the limit.
+    /// Further ones are refused, except for those of JSON APIs, which then occupy places of
+    /// requests.
     #[schemars(range(min = 1))]
     pub streams: usize,
     /// The maximum number of such streams of a principal, or of an address for anonymous callers.

@@ -78,6 +78,11 @@ impl Admission {
         storage_scope(&self.principal, self.authenticator.as_ref(), headers)
     }
 
+    /// Returns the names of the principal and of the owner of the caller's shares.
+    pub(crate) fn caller_names(&self) -> (&str, &str) {
+        (&self.principal, &self.owner)
+    }
+
     /// Counts a stream of the caller that waits for changes, until the returned value is dropped.
     ///
     /// # Errors

@@ -13,7 +13,6 @@ use http::Uri;
 use tokio::net::TcpStream;
 
 use crate::serve::Gateway;
-use crate::upstream::availability::Availability;
 use crate::upstream::http_upstream::HttpUpstream;
 use crate::upstream::server::UpstreamServer;
 
@@ -37,16 +36,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>) {
 async fn probe(server: &UpstreamServer) {
     match &server.http {
         Some(http) => connect(http).await,
-        None => note(&server.circuit.availability, find_program(server)),
-    }
-}
-
-/// Records the result of a probe. Success does not show that the upstream speaks MCP, so the
-/// upstream's state becomes unknown, not up.
-fn note(availability: &Availability, result: Result<(), String>) {
-    match result {
-        Ok(()) => availability.probe_succeeded(),
-        Err(reason) => availability.probe_failed(&reason),
+        None => server.circuit.probed(find_program(server)),
     }
 }
 
@@ -66,7 +56,7 @@ fn find_program(server: &UpstreamServer) -> Result<(), String> {
 
 async fn connect(http: &HttpUpstream) {
     if !http.circuit.availability.is_up() {
-        note(&http.circuit.availability, connect_to(http.url()).await);
+        http.circuit.probed(connect_to(http.url()).await);
     }
 }
 

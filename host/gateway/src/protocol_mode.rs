@@ -5,7 +5,9 @@ use serde_json::value::RawValue;
 
 use crate::message::{CAPABILITIES_KEY, CLIENT_KEY, Head, STATELESS_VERSION, VERSION_KEY, members};
 use context_guard_protocol::client::cut_name;
-use context_guard_protocol::code::{HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION};
+use context_guard_protocol::code::{
+    HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, UNSUPPORTED_VERSION,
+};
 
 /// The latest stateful protocol version. The gateway proposes it to a stateful upstream on behalf
 /// of stateless clients.
@@ -41,16 +43,27 @@ pub(crate) struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Creates the description of a client from raw JSON.
+    /// Creates the description of a client from raw JSON. A part that is `null` counts as missing.
     ///
     /// # Errors
-    /// The reason why the description is refused: a part of it is too long.
+    /// The reason why the description is refused: a part of it is too long, or not an object.
     pub(crate) fn new(
         version: &str,
         capabilities: String,
         implementation: String,
     ) -> Result<Self, String> {
+        let given = |json: String, default: &str| {
+            if json.trim() == "null" { default.to_owned() } else { json }
+        };
+        let (capabilities, implementation) =
+            (given(capabilities, "{}"), given(implementation, UNKNOWN_CLIENT));
         let parts = [("the capabilities", &capabilities), ("clientInfo", &implementation)];
+        // Upstreams receive both. A strict one refuses the handshake for another value.
+        if let Some((name, _)) =
+            parts.into_iter().find(|(_, json)| !json.trim_start().starts_with('{'))
+        {
+            return Err(format!("Invalid params: {name} of the client must be a JSON object."));
+        }
         let long = parts.into_iter().find(|(_, json)| json.len() > MAX_DESCRIPTION_BYTES);
         if let Some((name, json)) = long {
             let (bytes, limit) = (json.len(), MAX_DESCRIPTION_BYTES);
@@ -64,7 +77,7 @@ impl ClientInfo {
     /// Returns the client that an `initialize` request describes.
     ///
     /// # Errors
-    /// The reason why the description is refused: a part of it is too long.
+    /// The reason why the description is refused: see [`ClientInfo::new`].
     pub(crate) fn from_initialize(head: &Head<'_>) -> Result<Self, String> {
         let params = head.params.map(|params| members(params.get())).unwrap_or_default();
         let member = |name: &str, default: &str| {
@@ -118,14 +131,39 @@ pub(crate) fn gateway_implementation() -> String {
 
 /// Returns true if a JSON-RPC error object can only come from a stateless server.
 pub(crate) fn is_stateless_error(error: &RawValue) -> bool {
+    error_code(error).is_some_and(|code| STATELESS_ERRORS.contains(&code))
+}
+
+/// Returns true if a JSON-RPC error object reports that the server does not know the method,
+/// whatever its parameters are.
+pub(crate) fn is_unknown_method(error: &RawValue) -> bool {
+    error_code(error) == Some(METHOD_NOT_FOUND)
+}
+
+fn error_code(error: &RawValue) -> Option<i64> {
     let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
-    let code = error.get("code").and_then(Value::as_i64);
-    code.is_some_and(|code| STATELESS_ERRORS.contains(&code))
+    error.get("code")?.as_i64()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_that_are_no_objects_are_refused() {
+        let initialize = |params: &str| {
+            let request = format!(r#"{{"id":1,"method":"initialize","params":{params}}}"#);
+            ClientInfo::from_initialize(&Head::read(request.as_bytes()).unwrap())
+        };
+        for value in ["5", "[]", "\"{}\"", "true"] {
+            let refused = initialize(&format!(r#"{{"capabilities":{value}}}"#)).unwrap_err();
+            assert!(refused.contains("the capabilities of the client must be"), "{refused}");
+            let refused = initialize(&format!(r#"{{"clientInfo":{value}}}"#)).unwrap_err();
+            assert!(refused.contains("clientInfo of the client must be"), "{refused}");
+        }
+        let empty = initialize(r#"{"capabilities":null,"clientInfo":null}"#).unwrap();
+        assert_eq!((&*empty.capabilities, &*empty.implementation), ("{}", UNKNOWN_CLIENT));
+    }
 
     #[test]
     fn long_descriptions_are_refused() {

@@ -116,7 +116,8 @@ impl Rest {
         let long_lived = is_event_stream(headers::header(&head.headers, CONTENT_TYPE))
             .then(|| admission.open_stream().ok())
             .flatten();
-        let body = PassedBody::start(body, &self.upstream, long_lived, record);
+        let (upstream, owner) = (&self.upstream, &admission.owner);
+        let body = PassedBody::start(body, upstream, owner, long_lived, record);
         respond(head.status, response_headers(&head.headers), body)
     }
 
@@ -158,7 +159,7 @@ impl Rest {
         let turn = self.upstream.turns.take(&admission.caller, 1).await?;
         let response = self
             .upstream
-            .send(method.clone(), Some(target), &admission.principal, headers, body)
+            .send(method.clone(), Some(target), admission.caller_names(), headers, body)
             .await?;
         Ok((response, turn))
     }
@@ -197,7 +198,7 @@ impl Rest {
                     return self.pass(admission, record, response, turn);
                 }
                 let (head, body) = response.into_parts();
-                self.upstream.collect(body).await.map(|body| (head, body))
+                self.upstream.collect(body, &admission.owner).await.map(|body| (head, body))
             }
         };
         let (head, body) = match collected {

@@ -17,6 +17,7 @@ use super::aggregator::{Aggregator, route_path};
 use super::fair_queue::FairQueue;
 use super::fleet::Fleet;
 use super::front::batches;
+use super::front::descriptors::affordable_limits;
 use super::front::memory_monitor::MemoryMonitor;
 use super::front::request_body::BodyMemory;
 use super::front::request_mode::{heads, inspect_discovery, mode_of, refuse_invalid};
@@ -105,9 +106,8 @@ impl Gateway {
         let recorder = recorder::start(&config, &filter, clock)?;
         let export = OtlpExport::start(&config.telemetry.otlp, &recorder)?;
         let client = http_client();
-        let is_loopback = config.listen.parse::<SocketAddr>();
-        let is_loopback =
-            is_loopback.is_ok_and(|address| address.ip().to_canonical().is_loopback());
+        let address = config.listen.parse::<SocketAddr>();
+        let is_loopback = address.is_ok_and(|one| one.ip().to_canonical().is_loopback());
         let access = Arc::new(Access::new(&config, is_loopback, client.clone())?);
         let closing = CancellationToken::new();
         // With several upstreams, a token for one of them must not reach the operators of the
@@ -205,7 +205,7 @@ impl Gateway {
         }
         let sse_paths = SsePaths::beside(&config.path);
         let places = places(&config.limits, fleet.as_deref());
-        let streams = StreamLimits::new(&config.limits);
+        let streams = StreamLimits::new(&affordable_limits(&config));
         let body_memory = BodyMemory::new(&config.limits);
         let memory = MemoryMonitor::new(&config.limits);
         let admin_access =
@@ -260,7 +260,7 @@ impl Gateway {
     /// Returns true if the gateway accepts requests and at least one upstream may answer. A gateway
     /// without upstreams, such as the guard of another gateway, only has to accept requests.
     pub(crate) fn is_ready(&self) -> bool {
-        let has_upstream = self.availability().any(|upstream| !upstream.is_down());
+        let has_upstream = self.availability().any(Availability::may_answer);
         let can_answer = has_upstream || self.availability().next().is_none();
         can_answer && !self.closing.is_cancelled()
     }

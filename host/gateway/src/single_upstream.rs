@@ -272,7 +272,7 @@ impl SingleUpstream {
         };
         let response = match self
             .upstream
-            .send(Method::POST, None, session.owner(), &headers, message)
+            .send(Method::POST, None, (session.owner(), &admission.owner), &headers, message)
             .await
         {
             Ok(response) => response,
@@ -296,7 +296,7 @@ impl SingleUpstream {
             };
         }
         let (head, incoming) = response.into_parts();
-        let answer = match self.upstream.collect(incoming).await {
+        let answer = match self.upstream.collect(incoming, &admission.owner).await {
             Ok(answer) => answer,
             Err(failure) => return fail(session, &mut unanswered, client, &failure),
         };

@@ -2,10 +2,12 @@
 //! their duration is unlimited.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 use thiserror::Error;
+use tracing::warn;
 
 use crate::config::Limits;
 
@@ -50,6 +52,8 @@ pub(crate) struct StreamLimits {
     max: usize,
     max_per_owner: usize,
     open: Mutex<StreamCounts>,
+    /// True after the log has reported that an optional stream was refused.
+    is_reported: AtomicBool,
 }
 
 /// An open stream. It counts against the limits until it is dropped.
@@ -62,7 +66,8 @@ pub(crate) struct OpenStream {
 impl StreamLimits {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let (max, max_per_owner) = (limits.streams, limits.streams_per_principal());
-        Arc::new(Self { max, max_per_owner, open: Mutex::default() })
+        let (open, is_reported) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { max, max_per_owner, open, is_reported })
     }
 
     fn counts(&self) -> MutexGuard<'_, StreamCounts> {
@@ -74,12 +79,40 @@ impl StreamLimits {
     /// # Errors
     /// The limit that is reached: that of the owner, or that of all owners.
     pub(crate) fn open(self: &Arc<Self>, owner: &Arc<str>) -> Result<OpenStream, TooManyStreams> {
+        self.open_within(owner, self.max, self.max_per_owner)
+    }
+
+    /// Counts a stream to an upstream that the gateway opens with each session of `owner`. Such
+    /// streams use at most half of each limit, so that clients can open their own. Returns `None`
+    /// if a limit is reached, which is logged once. O(1).
+    pub(crate) fn open_optional(
+        self: &Arc<Self>,
+        owner: &Arc<str>,
+        upstream: &str,
+    ) -> Option<OpenStream> {
+        let opened = self.open_within(owner, self.max / 2, self.max_per_owner / 2);
+        if opened.is_err() && !self.is_reported.swap(true, Ordering::Relaxed) {
+            warn!(
+                upstream,
+                "no more event streams of upstreams are opened for `{owner}`: its further sessions \
+                 receive no notifications (half of limits.streams and limits.streamsPerPrincipal)"
+            );
+        }
+        opened.ok()
+    }
+
+    fn open_within(
+        self: &Arc<Self>,
+        owner: &Arc<str>,
+        max: usize,
+        max_per_owner: usize,
+    ) -> Result<OpenStream, TooManyStreams> {
         let mut counts = self.counts();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
-        if own >= self.max_per_owner {
+        if own >= max_per_owner {
             return Err(TooManyStreams::OfCaller(own));
         }
-        if counts.total >= self.max {
+        if counts.total >= max {
             return Err(TooManyStreams::InTotal(counts.total));
         }
         counts.total += 1;
@@ -120,5 +153,21 @@ mod tests {
         held.push(limits.open(&carol).unwrap());
         drop(held);
         assert!(limits.counts().total == 0 && limits.counts().by_owner.is_empty());
+    }
+
+    #[test]
+    fn optional_streams_leave_room_for_others() {
+        let settings = Limits { streams: 6, streams_per_principal: Some(4), ..Limits::default() };
+        let limits = StreamLimits::new(&settings);
+        let [alice, bob]: [Arc<str>; 2] = ["alice".into(), "bob".into()];
+        let mut held: Vec<OpenStream> =
+            (0..9).filter_map(|_| limits.open_optional(&alice, "s")).collect();
+        assert_eq!(held.len(), 2, "half of the limit of one caller");
+        held.extend((0..9).filter_map(|_| limits.open_optional(&bob, "s")));
+        assert_eq!(held.len(), 3, "half of the limit of all callers");
+        held.extend((0..2).map(|_| limits.open(&alice).unwrap()));
+        assert_eq!(limits.open(&alice).unwrap_err(), TooManyStreams::OfCaller(4));
+        drop(held);
+        assert!(limits.open_optional(&bob, "s").is_some());
     }
 }

@@ -34,6 +34,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use thiserror::Error;
 
+use crate::stream_limits::StreamLimits;
+
 /// The client on whose behalf the gateway sends requests to an upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerHeaders {
@@ -44,12 +46,18 @@ pub(crate) struct CallerHeaders {
     pub(crate) owner: Arc<str>,
     /// The client's headers that are sent with every request.
     pub(crate) headers: HeaderMap,
+    /// The limits of streams that wait for changes. An event stream of the upstream counts as one.
+    pub(crate) streams: Arc<StreamLimits>,
 }
 
 /// The reason why an upstream did not answer a request.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
-    /// The upstream is unreachable, or closed the connection.
+    /// The gateway cannot connect to the upstream, or cannot start its process, whatever the
+    /// request is.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The upstream closed the connection, or answered that it is unavailable.
     #[error("{0}")]
     Unavailable(String),
     /// The upstream refuses the client.
@@ -140,7 +148,8 @@ impl Failure {
     pub(crate) fn code(&self) -> i64 {
         use super::reply;
         match self {
-            Self::Unavailable(_)
+            Self::Unreachable(_)
+            | Self::Unavailable(_)
             | Self::Refused(_)
             | Self::NoCapacity(_)
             | Self::Evicted(_)

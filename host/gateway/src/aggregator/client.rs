@@ -105,7 +105,7 @@ impl Client {
             headers: HeaderMap::new(),
             has_headers: false,
             rate: Rate::default(),
-            // The gateway opens no streams of its own.
+            // The gateway has few streams of its own, which count apart from those of clients.
             streams: StreamLimits::new(&Limits::default()),
             is_background: true,
         }
@@ -140,6 +140,7 @@ impl Client {
             principal: Arc::clone(&self.principal),
             owner: Arc::clone(&self.owner),
             headers: common.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            streams: Arc::clone(&self.streams),
         }
     }
 

@@ -179,7 +179,7 @@ impl Forwarder {
                     && let Some(server) = self.connections.servers.get(server)
                     && server.http.is_none()
                 {
-                    server.failed(&failure);
+                    server.failed(&failure, &origin.client.owner);
                 }
                 return self.fail(&exchange, request, &failure);
             }
@@ -235,7 +235,7 @@ impl Forwarder {
             translate::request(client.mode, connection.mode, message, &client.info, level);
         let request = async |connection: &Arc<UpstreamConnection>| match client.is_background {
             true => connection.request_uncounted(&message).await,
-            false => connection.request(&message, &headers).await,
+            false => connection.request(&message, &headers, &client.owner).await,
         };
         let call = match request(&connection).await {
             // The process was evicted after the search for the connection, and before the request
@@ -265,7 +265,7 @@ impl Forwarder {
         let enforces_timeout = in_flight.call.connection().enforces_timeout();
         in_flight.exchange.timeout = (!enforces_timeout).then(|| upstream.timeout());
         loop {
-            match next_reply(&mut in_flight).await {
+            match next_reply(&mut in_flight, &client.owner).await {
                 UpstreamReply::Related(message) => {
                     let Some(head) = Head::read(&message) else { continue };
                     if head.kind() != Some(Kind::Request) {
@@ -376,8 +376,9 @@ impl Forwarder {
 }
 
 /// Waits for the upstream's next message within the time limits. They are suspended while the
-/// client has a question to answer, because a person may have to answer it.
-async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
+/// client has a question to answer, because a person may have to answer it. A timeout counts for
+/// the caller `owner`.
+async fn next_reply(in_flight: &mut InFlightRequest, owner: &str) -> UpstreamReply {
     while in_flight.questions.is_waiting() {
         let since = Instant::now();
         let reply = tokio::time::timeout(QUESTION_POLL, in_flight.call.next()).await;
@@ -404,6 +405,6 @@ async fn next_reply(in_flight: &mut InFlightRequest) -> UpstreamReply {
         server.name,
         wait.as_secs()
     ));
-    server.failed(&failure);
+    server.failed(&failure, owner);
     UpstreamReply::Failed(failure)
 }

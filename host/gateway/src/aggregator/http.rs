@@ -331,6 +331,7 @@ fn caller_headers(admission: &Admission, headers: &HeaderMap) -> CallerHeaders {
         principal: Arc::clone(&admission.principal),
         owner: Arc::clone(&admission.owner),
         headers: forwarded_headers(headers),
+        streams: Arc::clone(&admission.streams),
     }
 }
 

@@ -74,6 +74,8 @@ impl Drop for PendingRecord {
 pub(super) struct PassedBody {
     incoming: Incoming,
     upstream: Arc<HttpUpstream>,
+    /// The caller for whom failures of the upstream count.
+    owner: Arc<str>,
     /// Completes when the time limit of the call has passed.
     deadline: Pin<Box<Sleep>>,
     /// Completes when the time limit for the next part has passed. `None` while the client receives
@@ -87,10 +89,12 @@ pub(super) struct PassedBody {
 }
 
 impl PassedBody {
-    /// Returns the body of the response to a request as a body for the client.
+    /// Returns the body of the response to a request of the caller `owner` as a body for the
+    /// client.
     pub(super) fn start(
         incoming: Incoming,
         upstream: &Arc<HttpUpstream>,
+        owner: &Arc<str>,
         long_lived: Option<OpenStream>,
         mut request: PendingRecord,
     ) -> Body {
@@ -105,6 +109,7 @@ impl PassedBody {
             incoming,
             deadline: Box::pin(sleep(upstream.call_limit())),
             upstream: Arc::clone(upstream),
+            owner: Arc::clone(owner),
             silence: None,
             long_lived,
             request: Some(request),
@@ -128,7 +133,7 @@ impl PassedBody {
 
     /// Counts a failure of the upstream in its circuit breaker, and returns the failure.
     fn counted(&self, failure: Failure) -> Failure {
-        self.upstream.count_failure(&failure);
+        self.upstream.count_failure(&failure, Some(&self.owner));
         failure
     }
 
@@ -229,8 +234,8 @@ mod tests {
             let turn = upstream.turns.take(&caller, 1).await.unwrap();
             let exchange = Exchange::new(CallContext::default(), "GET /file", None);
             let headers = http::HeaderMap::new();
-            let sending =
-                upstream.send(http::Method::GET, Some("/file"), "alice", &headers, Bytes::new());
+            let (method, alice) = (http::Method::GET, ("alice", "alice"));
+            let sending = upstream.send(method, Some("/file"), alice, &headers, Bytes::new());
             let answering = async {
                 let mut server = listener.accept().await.unwrap().0;
                 assert!(server.read(&mut [0; 1_000]).await.unwrap() > 0);
@@ -240,7 +245,8 @@ mod tests {
             };
             let (response, server) = tokio::join!(sending, answering);
             let request = PendingRecord::new(exchange, &recorder).occupying(admission, turn);
-            let body = PassedBody::start(response.unwrap().into_body(), &upstream, None, request);
+            let (incoming, owner) = (response.unwrap().into_body(), "alice".into());
+            let body = PassedBody::start(incoming, &upstream, &owner, None, request);
             Self { recorder, places, caller, body, server }
         }
 

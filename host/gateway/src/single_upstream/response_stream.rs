@@ -40,6 +40,8 @@ pub(super) struct ResponseStream {
     session: Arc<Session>,
     /// The sender of the requests, for whom the guard shapes the events.
     caller: Caller,
+    /// The caller for whom failures of the upstream count.
+    owner: Arc<str>,
     tasks: Arc<TaskOwners>,
     /// The body of the upstream's response. `None` after its end.
     incoming: Option<Incoming>,
@@ -119,9 +121,11 @@ impl ResponseStream {
         long_lived: Option<OpenStream>,
         post: Option<PostedRequests>,
     ) -> Self {
-        let owner = || Caller { principal: session.owner().into(), session: "".into() };
-        let caller = post.as_ref().map_or_else(owner, |post| post.admission.caller.clone());
-        let memory = post.as_ref().and_then(|post| post.admission.memory.clone());
+        let admission = post.as_ref().map(|post| &post.admission);
+        let own = || Caller { principal: session.owner().into(), session: "".into() };
+        let caller = admission.map_or_else(own, |admission| admission.caller.clone());
+        let owner = admission.map_or_else(|| session.owner().into(), |own| Arc::clone(&own.owner));
+        let memory = admission.and_then(|admission| admission.memory.clone());
         let (unanswered, forwarded, own, places) = match post {
             Some(post) => {
                 let places = (post.admission, post.turn);
@@ -135,6 +139,7 @@ impl ResponseStream {
             upstream,
             session,
             caller,
+            owner,
             tasks,
             incoming: Some(incoming),
             framer: Framer::default(),
@@ -167,7 +172,7 @@ impl ResponseStream {
                     Failure::Unavailable(format!("The upstream broke off in its answer: {reason}."))
                 })
             } else {
-                let next = self.upstream.next_chunk_in_time(incoming);
+                let next = self.upstream.next_chunk_in_time(incoming, &self.owner);
                 let read = tokio::time::timeout_at(self.deadline, next).await;
                 read.unwrap_or_else(|_| Err(self.upstream.call_too_long()))
             };

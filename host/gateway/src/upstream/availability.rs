@@ -15,6 +15,8 @@ enum State {
     Up,
     /// The upstream failed. Contains the reason.
     Down(String),
+    /// The upstream failed, but a later probe reached it. Contains the reason of the failure.
+    Reachable(String),
     /// A probe failed. Contains the reason.
     Missing(String),
 }
@@ -39,7 +41,12 @@ impl Availability {
     /// Sets the state. Returns the previous state if it was of another kind, otherwise `None`.
     fn change(&self, new: State) -> Option<State> {
         let mut state = self.state();
-        if std::mem::discriminant(&state.0) == std::mem::discriminant(&new) {
+        let is_same = match (&state.0, &new) {
+            // No request has been answered in between.
+            (State::Reachable(_), State::Down(_)) => true,
+            (old, new) => std::mem::discriminant(old) == std::mem::discriminant(new),
+        };
+        if is_same {
             // The newest reason is reported, but not logged again.
             state.0 = new;
             return None;
@@ -82,14 +89,17 @@ impl Availability {
         }
     }
 
-    /// Records that a probe succeeded. Has no effect unless a probe failed after the last request.
-    /// Otherwise, an upstream whose requests failed is down until it answers one.
-    pub(crate) fn probe_succeeded(&self) {
+    /// Records that a probe succeeded. An upstream whose requests failed is down until it answers
+    /// one, but may answer again if `can_call` is true, which means that the gateway sends requests
+    /// to it now.
+    pub(crate) fn probe_succeeded(&self, can_call: bool) {
         let mut state = self.state();
-        if matches!(state.0, State::Missing(_)) {
-            *state = (State::Unknown, Instant::now());
-            info!(upstream = self.name, "upstream can be reached again");
+        match &state.0 {
+            State::Missing(_) => *state = (State::Unknown, Instant::now()),
+            State::Down(reason) if can_call => state.0 = State::Reachable(reason.clone()),
+            _ => return,
         }
+        info!(upstream = self.name, "upstream can be reached again");
     }
 
     /// Returns true if the upstream has answered a request, and was not recorded as down since
@@ -101,7 +111,15 @@ impl Availability {
     /// Returns true if the upstream was recorded as down, by a request or a probe, and not as up
     /// since then.
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self.state().0, State::Down(_) | State::Missing(_))
+        matches!(self.state().0, State::Down(_) | State::Reachable(_) | State::Missing(_))
+    }
+
+    /// Returns true if the upstream is not down, or a probe has reached it since its last failure.
+    ///
+    /// Readiness depends on this: load balancers send no requests to a gateway that is not ready,
+    /// so that no answer to a request could end an outage.
+    pub(crate) fn may_answer(&self) -> bool {
+        !matches!(self.state().0, State::Down(_) | State::Missing(_))
     }
 
     /// Returns the state as a JSON object.
@@ -110,7 +128,9 @@ impl Availability {
         let (name, reason) = match state {
             State::Unknown => ("unknown", None),
             State::Up => ("up", None),
-            State::Down(reason) | State::Missing(reason) => ("down", Some(reason)),
+            State::Down(reason) | State::Reachable(reason) | State::Missing(reason) => {
+                ("down", Some(reason))
+            }
         };
         let mut report = json!({
             "name": self.name,

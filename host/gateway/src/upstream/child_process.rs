@@ -49,14 +49,15 @@ impl Drop for ChildProcess {
 
 impl ChildProcess {
     /// Starts the process of an upstream in `place`, and the tasks that read its output into
-    /// `inbox`.
+    /// `inbox`. `owner` is the caller for whom the process runs.
     pub(super) fn start(
         server: &Arc<UpstreamServer>,
+        owner: &Arc<str>,
         place: ProcessPlace,
         inbox: &Arc<Inbox>,
     ) -> Result<Self, Failure> {
         let name = &server.name;
-        let failed = |reason| Failure::Unavailable(not_started(name, reason));
+        let failed = |reason| Failure::Unreachable(not_started(name, reason));
         let mut command = command(server).map_err(failed)?;
         let mut tree = ProcessTree::spawn(&mut command).map_err(|error| {
             failed(format!("`{}`: {error}", command.as_std().get_program().display()))
@@ -80,6 +81,7 @@ impl ChildProcess {
             writer,
             server: Arc::downgrade(server),
             name: name.clone(),
+            owner: Arc::clone(owner),
             last_lines: Arc::clone(&last_lines),
             errors: tokio::spawn(async move {
                 error_output::read(&upstream, level, errors, &last_lines).await;
@@ -135,6 +137,8 @@ struct Supervisor {
     writer: JoinHandle<()>,
     server: Weak<UpstreamServer>,
     name: String,
+    /// The caller for whom the process runs.
+    owner: Arc<str>,
     last_lines: Arc<LastLines>,
     /// The task that reads the standard error of the process.
     errors: JoinHandle<()>,
@@ -163,7 +167,7 @@ impl Supervisor {
                 Err(_) => self.tree.child().try_wait().ok().flatten(),
             };
             let reason = describe_exit(status, &self.last_lines.take());
-            server.failed(&Failure::Unavailable(reason));
+            server.connection_failed(&Failure::Unavailable(reason), &self.owner);
         }
         let status = self.tree.end().await;
         output.abort();

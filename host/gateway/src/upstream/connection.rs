@@ -18,7 +18,9 @@ use super::server::UpstreamServer;
 use super::streamable_http::StreamableHttp;
 use super::subscriber_counts::ResourceSubscribers;
 use crate::message::{Head, is_stateless_version};
-use crate::protocol_mode::{ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error};
+use crate::protocol_mode::{
+    ClientInfo, LATEST_STATEFUL_VERSION, ProtocolMode, is_stateless_error, is_unknown_method,
+};
 use crate::tasks::AbortOnDrop;
 
 /// An upstream's description of itself, from its handshake.
@@ -146,6 +148,11 @@ impl UpstreamConnection {
             if error.is_some_and(is_stateless_error) {
                 connection.server.set_speaks(ProtocolMode::Stateless, true);
             }
+            // Does not depend on the description of the client, unlike other errors.
+            if error.is_some_and(is_unknown_method) && connection.server.speaks(mode) != Some(true)
+            {
+                connection.server.set_speaks(mode, false);
+            }
             let error = error.map_or("", RawValue::get);
             return Err(Failure::NotTranslatable(format!(
                 "The upstream `{}` refused the handshake: {error}",
@@ -251,13 +258,14 @@ impl UpstreamConnection {
     }
 
     /// Sends a client's request to the upstream, and returns it as a request in flight. Its replies
-    /// have the client's request id.
+    /// have the client's request id. The circuit breaker counts it for the caller `owner`.
     pub(crate) async fn request(
         self: &Arc<Self>,
         message: &[u8],
         headers: &HeaderMap,
+        owner: &Arc<str>,
     ) -> Result<UpstreamRequest, Failure> {
-        self.begin(message, headers, true).await
+        self.begin(message, headers, Some(Arc::clone(owner))).await
     }
 
     /// Sends a request that the gateway makes itself, not for a client's call. The circuit breaker
@@ -266,14 +274,14 @@ impl UpstreamConnection {
         self: &Arc<Self>,
         message: &[u8],
     ) -> Result<UpstreamRequest, Failure> {
-        self.begin(message, &HeaderMap::new(), false).await
+        self.begin(message, &HeaderMap::new(), None).await
     }
 
     async fn begin(
         self: &Arc<Self>,
         message: &[u8],
         headers: &HeaderMap,
-        is_call: bool,
+        owner: Option<Arc<str>>,
     ) -> Result<UpstreamRequest, Failure> {
         let mut started = self.inbox.requests.begin(message)?;
         let (id, message) = (started.id, std::mem::take(&mut started.message));
@@ -282,10 +290,10 @@ impl UpstreamConnection {
         match &self.transport {
             Transport::Process(process) => process.send(message).await?,
             Transport::Http(http) => {
-                request.reader = Some(http.request(id, message, headers, is_call));
+                request.reader = Some(http.request(id, message, headers, owner));
             }
             Transport::LegacySse(session) => {
-                request.reader = Some(session.request(id, message, is_call));
+                request.reader = Some(session.request(id, message, owner));
             }
         }
         Ok(request)

@@ -35,19 +35,20 @@ impl UpstreamServer {
         is_call: bool,
     ) -> Result<Arc<UpstreamConnection>, Failure> {
         if is_call {
-            self.circuit.admit()?;
+            self.circuit.admit(&caller.owner)?;
         } else {
             self.circuit.check()?;
         }
         let opened = self.open_in_any_mode(preferred, client, caller, is_call).await;
         match &opened {
             Ok(_) => self.succeeded(),
-            // A refusal of this client must not keep others from the upstream.
-            Err(Failure::Refused(_)) => {}
+            // A refusal of this client, or of its description of itself, must not keep others from
+            // the upstream.
+            Err(Failure::Refused(_) | Failure::NotTranslatable(_)) => {}
             Err(failure) if failure.is_of_capacity() => {}
             Err(failure) => {
                 if is_call {
-                    self.failed(failure);
+                    self.connection_failed(failure, &caller.owner);
                 }
                 // No process runs, for any client. HTTP upstreams may refuse one client.
                 if self.http.is_none() && !self.processes.are_ending() {
@@ -89,7 +90,14 @@ impl UpstreamServer {
                 }
                 // The other mode needs a process, too.
                 Err(failure) if failure.is_of_capacity() => return Err(failure),
-                Err(failure) => first_failure = first_failure.or(Some(failure)),
+                Err(failure) => {
+                    // The upstream may have refused the description of this client. Only a probe
+                    // of the gateway's own shows that it does not speak the mode.
+                    if matches!(failure, Failure::NotTranslatable(_)) {
+                        self.probe_mode(mode, caller).await;
+                    }
+                    first_failure = first_failure.or(Some(failure));
+                }
             }
         }
         Err(first_failure.unwrap_or_else(|| {
@@ -117,7 +125,7 @@ impl UpstreamServer {
                 let entered = self.processes.enter(&self.name, owner, &inbox, is_call).await;
                 let (place, turn) = entered
                     .map_err(|reason| Failure::NoCapacity(not_started(&self.name, reason)))?;
-                let process = ChildProcess::start(self, place, &inbox)?;
+                let process = ChildProcess::start(self, &caller.owner, place, &inbox)?;
                 let (server, transport) = (Arc::clone(self), Transport::Process(process));
                 let table = Arc::clone(&inbox);
                 let handshake = async {
@@ -151,9 +159,12 @@ impl UpstreamServer {
         });
         match &opened {
             Ok(_) => self.set_speaks(mode, true),
-            // A refused handshake means that the upstream does not speak the mode, unless its
-            // error code has shown that it does. An unreachable upstream shows neither.
-            Err(Failure::NotTranslatable(_)) if self.speaks(mode) != Some(true) => {
+            // A refused handshake of the gateway means that the upstream does not speak the mode,
+            // unless its error code has shown that it does. The refusal of another client may be
+            // the fault of that client. An unreachable upstream shows neither.
+            Err(Failure::NotTranslatable(_))
+                if *client == ClientInfo::gateway() && self.speaks(mode) != Some(true) =>
+            {
                 self.set_speaks(mode, false);
             }
             Err(_) => {}
@@ -173,5 +184,70 @@ impl UpstreamServer {
             let _ = self.open_in_mode(mode, &ClientInfo::gateway(), caller, true).await;
         }
         self.speaks(mode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Limits, Upstream};
+    use crate::store::clock::SystemClock;
+    use crate::stream_limits::StreamLimits;
+    use crate::telemetry::Recorder;
+    use crate::upstream::processes::Processes;
+
+    /// A stateful server that refuses the handshake of a client with the capability `bad`.
+    const SERVER: &str = r#"
+        id=0
+        while read -r line; do
+            case "$line" in *'"id"'*) ;; *) continue ;; esac
+            id=$((id + 1))
+            case "$line" in
+            *'"bad"'* | *'"server/discover"'*) answer='"error":{"code":-32602,"message":"Invalid params"}' ;;
+            *) answer='"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}' ;;
+            esac
+            echo '{"jsonrpc":"2.0","id":'$id','$answer'}'
+        done"#;
+
+    fn server() -> Arc<UpstreamServer> {
+        let config = Upstream {
+            name: "s".to_owned(),
+            command: ["sh", "-c", SERVER].map(str::to_owned).to_vec(),
+            ..Upstream::default()
+        };
+        let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
+        let (folder, max_bytes) = (std::env::temp_dir(), Limits::default().response_bytes);
+        let processes = Processes::new(8, 8);
+        Arc::new(UpstreamServer::new(config, folder, None, max_bytes, processes, recorder))
+    }
+
+    fn caller(principal: &str) -> CallerHeaders {
+        CallerHeaders {
+            principal: principal.into(),
+            owner: principal.into(),
+            headers: http::HeaderMap::new(),
+            streams: StreamLimits::new(&crate::config::Limits::default()),
+        }
+    }
+
+    #[tokio::test]
+    async fn refused_descriptions_affect_only_their_client() {
+        let server = server();
+        let bad = ClientInfo::new("2025-11-25", r#"{"bad":1}"#.into(), "{}".into()).unwrap();
+        // The first refusal precedes all successful handshakes. The number exceeds
+        // `limits.failures`.
+        for _ in 0..6 {
+            let refused = server.open(ProtocolMode::Stateful, &bad, &caller("mallory"), true).await;
+            let refused = refused.err();
+            assert!(matches!(refused, Some(Failure::NotTranslatable(_))), "{refused:?}");
+            assert_eq!(server.speaks(ProtocolMode::Stateful), Some(true));
+            assert_eq!(server.speaks(ProtocolMode::Stateless), Some(false));
+            assert!(!server.circuit.is_open() && !server.circuit.availability.is_down());
+        }
+        let good = ClientInfo::new("2025-11-25", "{}".into(), "{}".into()).unwrap();
+        for mode in [ProtocolMode::Stateful, ProtocolMode::Stateless] {
+            let opened = server.open(mode, &good, &caller("alice"), true).await;
+            assert_eq!(opened.unwrap().mode, ProtocolMode::Stateful);
+        }
     }
 }

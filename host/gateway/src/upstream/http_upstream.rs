@@ -1,6 +1,8 @@
 //! An HTTP endpoint of an upstream: each request has one response, whose body is streamed.
 
-use std::sync::{Arc, Weak};
+mod circuit_probe;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -35,11 +37,6 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     header::HOST,
     header::CONTENT_LENGTH,
 ];
-
-/// The pause between two probes of an upstream whose circuit is open.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// The maximum time of one probe.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the headers of a request or response without the hop-by-hop ones.
 pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
@@ -151,17 +148,17 @@ impl HttpUpstream {
     }
 
     /// Sends a request of a principal to the configured URL, or to `path` below it. The circuit
-    /// breaker counts the outcome. Returns the response before its body has arrived. Dropping the
-    /// response cancels the request.
+    /// breaker counts the outcome for the caller `owner`. Returns the response before its body has
+    /// arrived. Dropping the response cancels the request.
     pub(crate) async fn send(
         self: &Arc<Self>,
         method: Method,
         path: Option<&str>,
-        principal: &str,
+        (principal, owner): (&str, &str),
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
-        self.send_to(method, self.target(path)?, principal, headers, body).await
+        self.send_to(method, self.target(path)?, (principal, owner), headers, body).await
     }
 
     /// Sends a client's request to `target`, a URL of the upstream. Otherwise as [`Self::send`].
@@ -169,21 +166,22 @@ impl HttpUpstream {
         self: &Arc<Self>,
         method: Method,
         target: Uri,
-        principal: &str,
+        (principal, owner): (&str, &str),
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, Failure> {
-        self.circuit.admit()?;
+        self.circuit.admit(owner)?;
         let answered = self.send_uncounted_to(method, target, principal, headers, body).await;
         match &answered {
             Ok(response) if response.status().is_server_error() => {
-                let status = response.status();
-                self.failed(&format!("it answered with {status}"), is_unreachable(status));
+                let (status, owner) = (response.status(), Some(owner));
+                let reason = format!("it answered with {status}");
+                self.opened(self.circuit.failed(&reason, is_unreachable(status), owner));
             }
             Ok(_) => self.circuit.succeeded(),
             // A principal without a token must not keep others from the upstream.
             Err(Failure::Refused(_)) => {}
-            Err(failure) => self.count_failure(failure),
+            Err(failure) => self.count_failure(failure, Some(owner)),
         }
         answered
     }
@@ -260,7 +258,8 @@ impl HttpUpstream {
         let sent = tokio::time::timeout(self.timeout, self.client.current().request(request)).await;
         let response = sent.map_err(|_| self.timed_out("did not answer"))?.map_err(|error| {
             let (name, cause) = (self.display_name(), root_cause(&error));
-            Failure::Unavailable(format!("{name} cannot be reached: {cause}."))
+            let text = format!("{name} cannot be reached: {cause}.");
+            if error.is_connect() { Failure::Unreachable(text) } else { Failure::Unavailable(text) }
         })?;
         // The guard cannot read such a body, which a client would expand without a limit.
         let codings = response.headers().get_all(header::CONTENT_ENCODING);
@@ -298,57 +297,57 @@ impl HttpUpstream {
         ))
     }
 
-    /// Counts a failed call in the circuit breaker. The caller excludes failures that neither the
-    /// upstream nor the connection to it caused.
-    pub(crate) fn count_failure(self: &Arc<Self>, failure: &Failure) {
-        let is_unreachable = matches!(failure, Failure::Unavailable(_));
-        self.failed(&failure.to_string(), is_unreachable);
+    /// Counts a failed call in the circuit breaker, for the caller `owner` or for all callers.
+    /// Failures that neither the upstream nor the connection to it caused must not be counted.
+    pub(crate) fn count_failure(self: &Arc<Self>, failure: &Failure, owner: Option<&str>) {
+        self.opened(self.circuit.count(failure, owner));
     }
 
-    fn failed(self: &Arc<Self>, reason: &str, is_unreachable: bool) {
-        if self.circuit.failed(reason, is_unreachable) {
-            tokio::spawn(probe(Arc::downgrade(self)));
+    /// Starts to probe the upstream if its circuit was opened.
+    fn opened(self: &Arc<Self>, is_opened: bool) {
+        if is_opened {
+            tokio::spawn(circuit_probe::run(Arc::downgrade(self)));
         }
     }
 
-    /// Returns true if the upstream, or a server behind its proxy, answers a HEAD request with any
-    /// status. Most MCP servers answer 405.
-    async fn is_reachable(&self) -> bool {
-        let headers = HeaderMap::new();
-        let Ok(target) = self.target(None) else { return false };
-        let sent = self.transmit(Method::HEAD, target, &headers, Bytes::new(), None);
-        let answered = tokio::time::timeout(PROBE_TIMEOUT, sent).await;
-        matches!(answered, Ok(Ok(response)) if !is_unreachable(response.status()))
-    }
-
-    /// Reads the next chunk of a response body within the upstream's time limit. Returns `None` at
-    /// the end of the body.
+    /// Reads the next chunk of a response body for the caller `owner` within the upstream's time
+    /// limit. Returns `None` at the end of the body.
     pub(crate) async fn next_chunk_in_time(
         self: &Arc<Self>,
         body: &mut Incoming,
+        owner: &str,
     ) -> Result<Option<Bytes>, Failure> {
         let read = match tokio::time::timeout(self.timeout, next_chunk(body)).await {
             Ok(chunk) => chunk.map_err(|reason| self.broke_off(&reason)),
             Err(_) => Err(self.went_silent()),
         };
         if let Err(failure) = &read {
-            self.count_failure(failure);
+            self.count_failure(failure, Some(owner));
         }
         read
     }
 
-    /// Reads a response body to its end.
+    /// Reads a response body for the caller `owner` to its end.
     ///
     /// # Errors
     /// The body exceeds the maximum size or the time limit, or the connection fails.
-    pub(crate) async fn collect(self: &Arc<Self>, body: Incoming) -> Result<Bytes, Failure> {
-        let collected = tokio::time::timeout(self.call_limit, self.collect_all(body)).await;
+    pub(crate) async fn collect(
+        self: &Arc<Self>,
+        body: Incoming,
+        owner: &str,
+    ) -> Result<Bytes, Failure> {
+        let collecting = self.collect_all(body, owner);
+        let collected = tokio::time::timeout(self.call_limit, collecting).await;
         collected.unwrap_or_else(|_| Err(self.call_too_long()))
     }
 
-    async fn collect_all(self: &Arc<Self>, mut body: Incoming) -> Result<Bytes, Failure> {
+    async fn collect_all(
+        self: &Arc<Self>,
+        mut body: Incoming,
+        owner: &str,
+    ) -> Result<Bytes, Failure> {
         let mut whole = BytesMut::new();
-        while let Some(part) = self.next_chunk_in_time(&mut body).await? {
+        while let Some(part) = self.next_chunk_in_time(&mut body, owner).await? {
             if whole.len() + part.len() > self.max_bytes {
                 return Err(self.too_large());
             }
@@ -408,18 +407,6 @@ fn is_unreachable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 502..=504)
 }
 
-/// Probes an upstream while its circuit is open. The circuit therefore closes soon after the
-/// upstream recovers, and no client's call is needed as a trial.
-async fn probe(http: Weak<HttpUpstream>) {
-    loop {
-        tokio::time::sleep(PROBE_INTERVAL).await;
-        let Some(http) = http.upgrade().filter(|http| http.circuit.is_open()) else { return };
-        if http.is_reachable().await {
-            http.circuit.reached();
-        }
-    }
-}
-
 /// Reads the next chunk of a response body, without a time limit. Returns `None` at the end of the
 /// body.
 pub(crate) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, String> {
@@ -444,4 +431,54 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::access::http_client;
+    use crate::store::clock::SystemClock;
+
+    /// Answers each request with 500 if its path is `/bad`, otherwise with 200.
+    async fn answer(listener: TcpListener) {
+        loop {
+            let mut stream = listener.accept().await.unwrap().0;
+            let mut request = vec![0; 4_096];
+            let length = stream.read(&mut request).await.unwrap();
+            let is_bad = request[..length].starts_with(b"GET /bad ");
+            let status = if is_bad { "500 Internal Server Error" } else { "200 OK" };
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_of_one_caller_do_not_refuse_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(answer(listener));
+        let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
+        let client = UpstreamClient::Shared(Box::new(http_client()));
+        let (config, credentials) = (Upstream::default(), ForwardedCredentials::None);
+        let http =
+            HttpUpstream::new(&config, &url, credentials, None, 1_000, client, recorder).unwrap();
+        let http = Arc::new(http);
+        let send = async |caller: &str, path: &str| {
+            let headers = HeaderMap::new();
+            let names = ("anonymous", caller);
+            let sent = http.send(Method::GET, Some(path), names, &headers, Bytes::new()).await;
+            sent.map(|response| response.status().as_u16())
+        };
+        assert_eq!(send("alice", "/good").await.unwrap(), 200);
+        // The number exceeds `limits.failures`.
+        for _ in 0..10 {
+            assert_eq!(send("mallory", "/bad").await.unwrap(), 500);
+        }
+        assert_eq!(send("alice", "/good").await.unwrap(), 200);
+        assert!(!http.circuit.is_open() && !http.circuit.availability.is_down());
+    }
 }

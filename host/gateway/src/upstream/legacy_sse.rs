@@ -20,6 +20,7 @@ use super::streamable_http::MAX_PONGS;
 use super::{CallerHeaders, Failure};
 use crate::headers::header;
 use crate::message::{replace_invalid_utf8, split_batch};
+use crate::stream_limits::OpenStream;
 use crate::tasks::AbortOnDrop;
 
 /// A session with an upstream over HTTP+SSE, which ends with its event stream.
@@ -31,6 +32,8 @@ pub(super) struct LegacySse {
     endpoint: Uri,
     /// The permits for replies to pings, which are sent in the background.
     pongs: Arc<Semaphore>,
+    /// The count of the event stream.
+    _stream: OpenStream,
     /// The task that reads the event stream, with a weak reference to the session.
     reader: Mutex<Option<AbortOnDrop>>,
 }
@@ -44,6 +47,9 @@ impl LegacySse {
         caller: CallerHeaders,
         inbox: &Arc<Inbox>,
     ) -> Result<Option<Arc<Self>>, Failure> {
+        let stream = caller.streams.open(&caller.owner).map_err(|full| {
+            Failure::NoCapacity(format!("The upstream `{}` cannot be reached: {full}.", http.name))
+        })?;
         let mut accepted = caller.headers.clone();
         accepted.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let (principal, body) = (&caller.principal, Bytes::new());
@@ -75,6 +81,7 @@ impl LegacySse {
             inbox: Arc::clone(inbox),
             endpoint,
             pongs: Arc::new(Semaphore::new(MAX_PONGS)),
+            _stream: stream,
             reader: Mutex::default(),
         });
         let reader = AbortOnDrop(tokio::spawn(read(Arc::downgrade(&session), events)));
@@ -83,16 +90,17 @@ impl LegacySse {
     }
 
     /// Sends a request under the gateway's id `id`. The answer arrives in the inbox. The circuit
-    /// breaker counts the request if `is_call` is true. Dropping the returned task stops sending.
+    /// breaker counts the request for the caller `owner`, if there is one. Dropping the returned
+    /// task stops sending.
     pub(super) fn request(
         self: &Arc<Self>,
         id: u64,
         message: Vec<u8>,
-        is_call: bool,
+        owner: Option<Arc<str>>,
     ) -> AbortOnDrop {
         let session = Arc::clone(self);
         AbortOnDrop(tokio::spawn(async move {
-            if let Err(failure) = session.post(message, is_call).await {
+            if let Err(failure) = session.post(message, owner.as_deref()).await {
                 session.inbox.requests.fail(id, failure);
             }
         }))
@@ -100,25 +108,29 @@ impl LegacySse {
 
     /// Sends a notification, or an answer to a request of the upstream.
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
-        self.post(message, false).await
+        self.post(message, None).await
     }
 
-    async fn post(&self, message: Vec<u8>, is_call: bool) -> Result<(), Failure> {
+    async fn post(&self, message: Vec<u8>, owner: Option<&str>) -> Result<(), Failure> {
         let mut headers = self.caller.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (target, principal) = (self.endpoint.clone(), &self.caller.principal);
         let body = Bytes::from(message);
-        let response = if is_call {
-            self.http.send_to(Method::POST, target, principal, &headers, body).await?
-        } else {
-            self.http.send_uncounted_to(Method::POST, target, principal, &headers, body).await?
+        let response = match owner {
+            Some(owner) => {
+                let names = (&**principal, owner);
+                self.http.send_to(Method::POST, target, names, &headers, body).await?
+            }
+            None => {
+                self.http.send_uncounted_to(Method::POST, target, principal, &headers, body).await?
+            }
         };
         let (head, body) = response.into_parts();
         if is_refusal(head.status) {
             return Err(refusal(&self.http.name, head.status, &head.headers));
         }
         // The body is no answer. It is read so that the connection can be used again.
-        let text = self.http.collect(body).await?;
+        let text = self.http.collect(body, owner.unwrap_or(&self.caller.owner)).await?;
         if head.status.is_success() {
             return Ok(());
         }

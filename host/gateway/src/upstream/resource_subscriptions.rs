@@ -142,6 +142,7 @@ pub(crate) mod tests {
     use crate::config::{Limits, Upstream};
     use crate::protocol_mode::{ClientInfo, ProtocolMode};
     use crate::store::clock::SystemClock;
+    use crate::stream_limits::StreamLimits;
     use crate::telemetry::Recorder;
     use crate::upstream::CallerHeaders;
     use crate::upstream::processes::Processes;
@@ -181,6 +182,7 @@ pub(crate) mod tests {
             principal: "alice".into(),
             owner: "alice".into(),
             headers: http::HeaderMap::new(),
+            streams: StreamLimits::new(&Limits::default()),
         };
         let (mode, client) = (ProtocolMode::Stateful, ClientInfo::gateway());
         Arc::new(server).open(mode, &client, &caller, true).await.unwrap()

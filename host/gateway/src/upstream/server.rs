@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Failure;
 use super::circuit::Circuit;
@@ -15,12 +15,40 @@ use crate::invalid_output::InvalidOutput;
 use crate::protocol_mode::ProtocolMode;
 use crate::telemetry::Recorder;
 
+/// The time after which an upstream that refused both protocol modes is tried again. A server may
+/// refuse a handshake because it is not ready yet.
+const MODE_RETRY_PAUSE: Duration = Duration::from_secs(15);
+
 /// The protocol modes that an upstream speaks: true or false for each mode. `None` if not known
 /// yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownModes {
     stateful: Option<bool>,
     stateless: Option<bool>,
+    /// The time of the last refusal of a mode.
+    refused: Option<Instant>,
+}
+
+impl KnownModes {
+    fn set(&mut self, mode: ProtocolMode, speaks: bool, now: Instant) {
+        match mode {
+            ProtocolMode::Stateful => self.stateful = Some(speaks),
+            ProtocolMode::Stateless => self.stateless = Some(speaks),
+        }
+        if !speaks {
+            self.refused = Some(now);
+        }
+    }
+
+    /// Forgets both modes if the upstream refused both, the last one at least
+    /// [`MODE_RETRY_PAUSE`] before `now`.
+    fn expire(&mut self, now: Instant) {
+        let is_expired =
+            self.refused.is_some_and(|refused| now.duration_since(refused) >= MODE_RETRY_PAUSE);
+        if is_expired && (self.stateful, self.stateless) == (Some(false), Some(false)) {
+            *self = Self::default();
+        }
+    }
 }
 
 /// An upstream: an HTTP endpoint, or a command that the gateway starts as a child process.
@@ -58,12 +86,14 @@ impl UpstreamServer {
         let modes = match config.era {
             ProtocolModeSetting::Auto => KnownModes::default(),
             ProtocolModeSetting::Stateful => {
-                KnownModes { stateful: Some(true), stateless: Some(false) }
+                KnownModes { stateful: Some(true), stateless: Some(false), refused: None }
             }
             ProtocolModeSetting::Stateless => {
-                KnownModes { stateful: Some(false), stateless: Some(true) }
+                KnownModes { stateful: Some(false), stateless: Some(true), refused: None }
             }
-            ProtocolModeSetting::Both => KnownModes { stateful: Some(true), stateless: Some(true) },
+            ProtocolModeSetting::Both => {
+                KnownModes { stateful: Some(true), stateless: Some(true), refused: None }
+            }
         };
         let legacy_sse = match config.transport {
             HttpTransport::Auto => None,
@@ -99,20 +129,21 @@ impl UpstreamServer {
     }
 
     /// Returns true if the upstream speaks this protocol mode, and false if not. `None` if that is
-    /// not known yet.
+    /// not known yet, or the upstream refused both modes some time ago.
     pub(crate) fn speaks(&self, mode: ProtocolMode) -> Option<bool> {
+        let mut modes = self.modes();
+        if self.config.era == ProtocolModeSetting::Auto {
+            modes.expire(Instant::now());
+        }
         match mode {
-            ProtocolMode::Stateful => self.modes().stateful,
-            ProtocolMode::Stateless => self.modes().stateless,
+            ProtocolMode::Stateful => modes.stateful,
+            ProtocolMode::Stateless => modes.stateless,
         }
     }
 
     /// Records if the upstream speaks a protocol mode.
     pub(crate) fn set_speaks(&self, mode: ProtocolMode, speaks: bool) {
-        match mode {
-            ProtocolMode::Stateful => self.modes().stateful = Some(speaks),
-            ProtocolMode::Stateless => self.modes().stateless = Some(speaks),
-        }
+        self.modes().set(mode, speaks, Instant::now());
     }
 
     /// Returns true if the upstream speaks HTTP+SSE of 2024-11-05, false if it speaks Streamable
@@ -156,14 +187,48 @@ impl UpstreamServer {
         self.circuit.succeeded();
     }
 
-    /// Counts a failure of the upstream, which may open its circuit.
-    pub(crate) fn failed(&self, failure: &Failure) {
+    /// Counts a failed call of the caller `owner`, which may open the circuit of the upstream.
+    pub(crate) fn failed(&self, failure: &Failure, owner: &str) {
+        self.count_failure(failure, Some(owner));
+    }
+
+    /// Counts the failure of a connection that was opened for the caller `owner`, or of its
+    /// process. A shared process fails for all callers.
+    pub(super) fn connection_failed(&self, failure: &Failure, owner: &str) {
+        let is_common = self.http.is_none() && self.isolation == Isolation::Shared;
+        self.count_failure(failure, (!is_common).then_some(owner));
+    }
+
+    fn count_failure(&self, failure: &Failure, owner: Option<&str>) {
         match &self.http {
-            Some(http) => http.count_failure(failure),
+            Some(http) => http.count_failure(failure, owner),
             None => {
-                self.circuit
-                    .failed(&failure.to_string(), matches!(failure, Failure::Unavailable(_)));
+                self.circuit.count(failure, owner);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_both_modes_expire() {
+        let mut modes = KnownModes::default();
+        let start = Instant::now();
+        modes.set(ProtocolMode::Stateless, false, start);
+        modes.expire(start + MODE_RETRY_PAUSE);
+        assert_eq!(modes.stateless, Some(false), "the other mode may work");
+        let last = start + MODE_RETRY_PAUSE;
+        modes.set(ProtocolMode::Stateful, false, last);
+        modes.expire(last + MODE_RETRY_PAUSE / 2);
+        assert_eq!((modes.stateful, modes.stateless), (Some(false), Some(false)));
+        modes.expire(last + MODE_RETRY_PAUSE);
+        assert_eq!((modes.stateful, modes.stateless), (None, None));
+        modes.set(ProtocolMode::Stateful, true, last);
+        modes.set(ProtocolMode::Stateless, false, last);
+        modes.expire(last + MODE_RETRY_PAUSE);
+        assert_eq!(modes.stateful, Some(true));
     }
 }

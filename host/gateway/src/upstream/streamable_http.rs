@@ -1,9 +1,10 @@
 //! The Streamable HTTP transport to an upstream: a session with a stateful upstream, or
 //! self-contained requests to a stateless one.
 
+mod common_stream;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use context_guard_protocol::header::is_event_stream;
@@ -15,7 +16,7 @@ use tracing::debug;
 
 use super::http_upstream::{HttpUpstream, next_chunk};
 use super::inbox::Inbox;
-use super::resumption::{REOPEN_PAUSE, Resumption};
+use super::resumption::Resumption;
 use super::statuses::{is_refusal, is_session_error, refusal};
 use super::{CallerHeaders, Failure};
 use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, header};
@@ -27,9 +28,6 @@ use context_guard_protocol::sse::{Event, Framer};
 
 /// The maximum number of replies to pings in flight to an upstream. Further pings are not answered.
 pub(super) const MAX_PONGS: usize = 16;
-/// The additional pause after the upstream refused the principal.
-const REFUSED_PAUSE: Duration = Duration::from_secs(30);
-
 /// The maximum number of consecutive times that an ended stream is continued without receiving an
 /// event.
 const MAX_IDLE_POLLS: usize = 10;
@@ -139,25 +137,30 @@ impl StreamableHttp {
     }
 
     /// Sends a request under the gateway's id `id`, and reads the response into the inbox. The
-    /// circuit breaker counts the request if `is_call` is true. Dropping the returned task stops
-    /// reading.
+    /// circuit breaker counts the request for the caller `owner`, if there is one. Dropping the
+    /// returned task stops reading.
     pub(super) fn request(
         self: &Arc<Self>,
         id: u64,
         message: Vec<u8>,
         more_headers: &HeaderMap,
-        is_call: bool,
+        owner: Option<Arc<str>>,
     ) -> AbortOnDrop {
         let mut headers = self.headers_for(&message);
         headers.extend(more_headers.clone());
         let is_long_lived =
             Head::read(&message).is_some_and(|head| head.method() == "subscriptions/listen");
-        let reader = ResponseReader::new(self, Some(id), is_long_lived);
+        let mut reader = ResponseReader::new(self, Some(id), is_long_lived);
+        let is_call = owner.is_some();
+        if let Some(owner) = owner {
+            reader.owner = owner;
+        }
         AbortOnDrop(tokio::spawn(async move {
             let (http, body) = (Arc::clone(&reader.http), Bytes::from(message));
             let principal = &reader.principal;
             let sent = if is_call {
-                http.send(Method::POST, None, principal, &headers, body).await
+                let names = (&**principal, &*reader.owner);
+                http.send(Method::POST, None, names, &headers, body).await
             } else {
                 http.send_uncounted(Method::POST, None, principal, &headers, body).await
             };
@@ -186,49 +189,6 @@ impl StreamableHttp {
             response.status()
         )))
     }
-
-    /// Starts to read a stateful upstream's common stream, which carries the messages that belong
-    /// to no request. Has no effect if the upstream offers no such stream.
-    pub(super) fn listen(self: &Arc<Self>) {
-        if self.mode == ProtocolMode::Stateless {
-            return;
-        }
-        let mut headers = self.headers_for(b"");
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        headers.remove(CONTENT_TYPE);
-        let reader = ResponseReader::new(self, None, true);
-        let task = tokio::spawn(async move {
-            let (http, mut was_open) = (Arc::clone(&reader.http), false);
-            while reader.transport.strong_count() > 0 {
-                let principal = &reader.principal;
-                let sent =
-                    http.send_uncounted(Method::GET, None, principal, &headers, Bytes::new());
-                match sent.await {
-                    Ok(response) if response.status() == StatusCode::OK => {
-                        was_open = true;
-                        if let Err(failure) = reader.read(response, &mut None).await {
-                            debug!(upstream = reader.http.name, "event stream ended: {failure}");
-                        }
-                    }
-                    // A proxy answers for a server that is away.
-                    Ok(response) if response.status().is_server_error() => {}
-                    Ok(_) => {
-                        // The stream is optional: 405 is the usual answer. After an open stream,
-                        // the refusal means that the server has forgotten the session.
-                        if was_open {
-                            reader.inbox.requests.close(&reader.session_ended());
-                        }
-                        return;
-                    }
-                    // The principal has to log in, which takes its time.
-                    Err(Failure::Refused(_)) => tokio::time::sleep(REFUSED_PAUSE).await,
-                    Err(_) => {}
-                }
-                tokio::time::sleep(REOPEN_PAUSE).await;
-            }
-        });
-        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(AbortOnDrop(task));
-    }
 }
 
 impl Drop for StreamableHttp {
@@ -253,6 +213,8 @@ struct ResponseReader {
     transport: Weak<StreamableHttp>,
     http: Arc<HttpUpstream>,
     principal: Arc<str>,
+    /// The caller for whom failures of the upstream count.
+    owner: Arc<str>,
     inbox: Arc<Inbox>,
     /// The gateway's id of the request that the response answers. `None` for the common stream.
     request: Option<u64>,
@@ -266,6 +228,7 @@ impl ResponseReader {
             transport: Arc::downgrade(transport),
             http: Arc::clone(&transport.http),
             principal: Arc::clone(&transport.caller.principal),
+            owner: Arc::clone(&transport.caller.owner),
             inbox: Arc::clone(&transport.inbox),
             request,
             is_long_lived,
@@ -347,7 +310,7 @@ impl ResponseReader {
     }
 
     async fn read_messages(&self, status: StatusCode, body: Incoming) -> Result<(), Failure> {
-        let answer = self.http.collect(body).await?;
+        let answer = self.http.collect(body, &self.owner).await?;
         let answer = replace_invalid_utf8(&answer);
         if self.has_session() && is_session_error(status, &answer) {
             let failure = self.session_ended();
@@ -392,7 +355,7 @@ impl ResponseReader {
                     ))
                 })?
             } else {
-                self.http.next_chunk_in_time(&mut body).await?
+                self.http.next_chunk_in_time(&mut body, &self.owner).await?
             };
             let Some(chunk) = chunk else {
                 // Some servers omit the empty line after the last event.
