@@ -286,7 +286,8 @@ impl FieldName {
     }
 
     /// Returns the segments with their keys split at the separators of other languages:
-    /// `cost__amount` of Django, `orbit/@type` of XPath. `None` if it has none.
+    /// `cost__amount` of Django, `orbit/@type` of XPath, `'cost.amount'` in quotes. `None` if it
+    /// has none.
     fn split_keys(&self) -> Option<Vec<NameSegment>> {
         let mut segments = Vec::new();
         for segment in &self.segments {
@@ -294,7 +295,7 @@ impl FieldName {
                 segments.push(segment.clone());
                 continue;
             };
-            for part in key.split("__").flat_map(|part| part.split('/')) {
+            for part in key.split("__").flat_map(|part| part.split(['/', '.'])) {
                 if part.is_empty() {
                     return None;
                 }

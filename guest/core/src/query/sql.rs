@@ -3,6 +3,7 @@
 
 mod flatten;
 mod functions;
+mod intervals;
 mod members;
 mod patterns;
 mod rows;
@@ -26,6 +27,7 @@ pub(super) fn converted(text: &str) -> Option<String> {
         patterns::similar,
         members::converted,
         functions::converted,
+        intervals::converted,
         flatten::converted,
         rows::converted,
     ];

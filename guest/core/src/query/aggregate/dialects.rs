@@ -3,13 +3,55 @@
 //! `|> group(columns: ["kind"]) |> max(column: "price")`.
 
 use crate::query::code::{end_of_group, parts};
+use crate::query::condition::lambda;
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// Converts totals to the syntax of this language. `None` if the text is in none of these dialects.
 pub(super) fn totals(text: &str) -> Option<String> {
     let text = text.trim();
-    counter(text).or_else(|| django(text)).or_else(|| odata(text)).or_else(|| flux(text))
+    counter(text)
+        .or_else(|| generator(text))
+        .or_else(|| django(text))
+        .or_else(|| odata(text))
+        .or_else(|| flux(text))
+}
+
+/// Converts a total of Python's generators and lists: `sum(t['a'] for t in x if t['b'] > 5)`,
+/// `len([t for t in x if t['b'] > 5])`.
+fn generator(text: &str) -> Option<String> {
+    let (function, inner) = text.strip_suffix(')')?.split_once('(')?;
+    end_of_group(inner).is_none().then_some(())?;
+    let list = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let (value, source) = list.unwrap_or(inner).split_once(" for ")?;
+    let (name, source) = source.split_once(" in ")?;
+    let (name, value) = (name.trim(), value.trim());
+    let (list, condition) = match source.split_once(" if ") {
+        Some((list, condition)) => (list, Some(lambda(&format!("lambda {name}: {condition}"))?)),
+        None => (source, None),
+    };
+    is_list(list).then_some(())?;
+    let field = || keys(value.strip_prefix(name)?);
+    let total = match function {
+        "len" if value == name || value == "1" => "count".to_owned(),
+        "sum" if value == "1" => "count".to_owned(),
+        "len" => format!("count({})", field()?),
+        "sum" | "min" | "max" => format!("{function}({})", field()?),
+        "mean" | "statistics.mean" | "fmean" | "statistics.fmean" => format!("avg({})", field()?),
+        "median" | "statistics.median" => format!("median({})", field()?),
+        _ => return None,
+    };
+    Some(match condition {
+        Some(condition) if total == "count" => format!("count(*) FILTER (WHERE {condition})"),
+        Some(condition) => format!("{total} FILTER (WHERE {condition})"),
+        None => total,
+    })
+}
+
+/// Returns true for the name of a list in a program, such as `data['items']`.
+fn is_list(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.chars().all(|c| is_word_character(c) || ".[]'\"".contains(c))
 }
 
 /// Converts Python's `Counter(t['kind'] for t in tickets).most_common(3)`.
@@ -22,13 +64,12 @@ fn counter(text: &str) -> Option<String> {
     let (name, list) = source.split_once(" in ")?;
     let name = name.trim();
     let field = keys(key.trim().strip_prefix(name)?)?;
-    let is_list = list.trim().chars().all(|c| is_word_character(c) || ".[]'\"".contains(c));
     let top = match rest.strip_prefix(".most_common(").and_then(|rest| rest.strip_suffix(')')) {
         Some("") => " order by count desc".to_owned(),
         Some(count) => format!(" order by count desc limit {}", count.parse::<u64>().ok()?),
         None => rest.is_empty().then(String::new)?,
     };
-    is_list.then(|| format!("count by {field}{top}"))
+    is_list(list).then(|| format!("count by {field}{top}"))
 }
 
 /// Converts the keys after the name of a record: `['a']["b"]`, `.a.b`, `.get('a')`.
@@ -208,6 +249,11 @@ mod tests {
             ),
             ("Counter(t['a'] for u in x)", None),
             ("Counter(f(t) for t in x)", None),
+            ("sum(t['a'] for t in x if t['b'] > 5)", Some("sum(a) FILTER (WHERE ['b'] > 5)")),
+            ("sum(1 for t in x if t.b == 'y')", Some("count(*) FILTER (WHERE b == 'y')")),
+            ("len([t for t in data['x']])", Some("count")),
+            ("statistics.mean([t.get('a') for t in x])", Some("avg(a)")),
+            ("sum(f(t) for t in x)", None),
             (
                 ".values('type').annotate(n=Count('key'), w=Sum('a__b')).order_by('-n')[:5]",
                 Some("count(key) as 'n', sum(a.b) as 'w' by type order by n desc limit 5"),
