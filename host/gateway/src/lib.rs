@@ -66,7 +66,7 @@ use context_guard_oauth as oauth;
 use context_guard_revision as revision;
 use context_guard_telemetry as telemetry;
 
-pub use aggregator::event_streams::{EventReader, EventStreams, StreamEvent};
+pub use aggregator::event_streams::{EventMemory, EventReader, EventStreams, StreamEvent};
 pub use dashboard::Dashboard;
 pub use error::{Error, Result};
 #[cfg(feature = "grpc")]

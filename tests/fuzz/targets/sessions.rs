@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use context_guard::config::Limits;
-use context_guard::gateway::{EventReader, EventStreams, SessionTable};
+use context_guard::gateway::{EventMemory, EventReader, EventStreams, SessionTable};
 use futures_util::FutureExt;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -74,7 +74,7 @@ fuzz_target!(|steps: Vec<Step>| {
         ..Limits::default()
     };
     let mut table: Table = (SessionTable::new(&limits), BTreeMap::new());
-    let (streams, mut opened) = (EventStreams::default(), Vec::new());
+    let (streams, mut opened) = (EventMemory::default().streams(&"ann".into()), Vec::new());
     let pick = |opened: &[(u64, EventReader)], at: u8| {
         opened.get(usize::from(at) % (opened.len() + 1)).map_or(0, |(id, _)| *id)
     };

@@ -384,7 +384,7 @@ mod tests {
     #[tokio::test]
     async fn session_subscribes_again_on_the_next_connection() {
         let tag = OwnerTag::default();
-        let (streams, info) = (EventMemory::new().streams(&"p".into()), ClientInfo::gateway());
+        let (streams, info) = (EventMemory::default().streams(&"p".into()), ClientInfo::gateway());
         let session = ClientSession::new("s".to_owned(), "p".into(), info, streams, &tag);
         let session = Arc::new(session);
         let caller = Caller { principal: "p".into(), session: "s".into() };

@@ -94,23 +94,26 @@ impl EventStream {
 }
 
 /// The memory for the events of all sessions. Each owner of sessions has a share of it.
-pub(super) struct EventMemory {
+pub struct EventMemory {
     retained: Arc<MemoryShares>,
     /// Counts unsent events once more. They have limits of their own, because evicting them loses
     /// messages.
     unsent: Arc<MemoryShares>,
 }
 
-impl EventMemory {
-    pub(super) fn new() -> Self {
+impl Default for EventMemory {
+    fn default() -> Self {
         Self {
             retained: MemoryShares::new(MAX_TOTAL_RETAINED_BYTES, MAX_OWNER_RETAINED_BYTES),
             unsent: MemoryShares::new(MAX_TOTAL_UNSENT_BYTES, MAX_OWNER_UNSENT_BYTES),
         }
     }
+}
 
+impl EventMemory {
     /// Returns the streams of a new session of `owner`.
-    pub(super) fn streams(&self, owner: &Arc<str>) -> EventStreams {
+    #[must_use]
+    pub fn streams(&self, owner: &Arc<str>) -> EventStreams {
         EventStreams(Arc::new(Mutex::new(StreamsState {
             last_id: 0,
             bytes: 0,
@@ -378,7 +381,7 @@ mod tests {
     }
 
     fn streams() -> EventStreams {
-        EventMemory::new().streams(&"p".into())
+        EventMemory::default().streams(&"p".into())
     }
 
     fn has_ended(reader: &mut EventReader) -> bool {
@@ -462,7 +465,7 @@ mod tests {
 
     #[test]
     fn sessions_of_an_owner_share_the_memory_for_sent_events() {
-        let memory = EventMemory::new();
+        let memory = EventMemory::default();
         let retained = |streams: &EventStreams| streams.state().bytes;
         let session = |owner: &str| {
             let streams = memory.streams(&owner.into());
@@ -485,7 +488,7 @@ mod tests {
 
     #[test]
     fn sessions_of_an_owner_share_the_memory_for_unsent_events() {
-        let memory = EventMemory::new();
+        let memory = EventMemory::default();
         let session = |_| {
             let streams = memory.streams(&"ann".into());
             let (id, reader) = streams.open();

@@ -42,7 +42,7 @@ impl Sessions {
         recorder: Arc<Recorder>,
         tag: OwnerTag,
     ) -> Self {
-        let (sessions, events) = (Mutex::new(SessionTable::new(limits)), EventMemory::new());
+        let (sessions, events) = (Mutex::new(SessionTable::new(limits)), EventMemory::default());
         Self { sessions, events, max_idle, recorder, tag }
     }
 
