@@ -15,6 +15,7 @@ mod dialects;
 mod display;
 mod elements;
 mod evaluate;
+mod explain;
 mod filtered;
 mod flags;
 mod frame;
@@ -58,12 +59,6 @@ pub(super) use self::wrapper::lambda;
 
 /// The syntax of conditions, as errors show it.
 pub(super) const SYNTAX: &str = "write comparisons such as status=confirmed, price.total>=100, city~lis (=, !=, <, <=, >, >=, ~ for contains, AND, OR, NOT, IN (a, b), BETWEEN a AND b, LIKE 'a%', IS NULL), with order by price desc limit 5 after them, and quote texts that contain operators or commas";
-
-/// Words of the current time, and of periods before it.
-const CLOCK: [&str; 7] =
-    ["interval ", "now(", "current_date", "current_timestamp", "getdate(", "sysdate", "'now'"];
-const NO_CLOCK: &str =
-    "there is no clock here, and no interval: write the date itself, such as day >= '2024-05-01'";
 
 /// A condition on records, with the order and the page of the records to return.
 #[derive(Debug)]
@@ -180,6 +175,10 @@ impl Condition {
     /// # Errors
     /// Returns a message for the caller that shows the syntax, or the limit that is exceeded.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::read(text).map_err(|reason| explain::as_jq(text).unwrap_or(reason))
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
         let mut reader = Reader::new("where", text)?;
         let (named, text) = match from_list(text) {
             Some((list, condition)) => (Some(list), condition),
@@ -193,13 +192,7 @@ impl Condition {
             reader = Reader::new("where", rewritten)?;
         }
         let reader = &mut reader;
-        let lower = text.to_lowercase();
-        let names_clock = CLOCK.iter().any(|word| lower.contains(word));
-        let explained = |reason: String| match reason.contains("cannot be read") {
-            true if names_clock => format!("{reason}; {NO_CLOCK}"),
-            true if !reason.contains("write ") => format!("{reason}; {SYNTAX}"),
-            _ => reason,
-        };
+        let explained = |reason: String| explain::with_syntax(text, reason);
         let _ = reader.keyword(&["where"]);
         let mut test = match ends_before_order(reader) {
             true => Test::All(Vec::new()),

@@ -332,3 +332,16 @@ fn commas_in_quotes_separate_no_elements() {
     assert!(select(json, r#"t && '{"Rome, IT",x}'"#).is_err());
     assert_eq!(select(json, r#"t @> '{"x"}'"#).unwrap().0, 2);
 }
+
+#[test]
+fn programs_of_jq_are_refused_with_the_argument_for_them() {
+    for text in [
+        "any(.a[]; .b | endswith(\"x\")) and .c == \"y\"",
+        "(.a // 0) > 5 and (.b | test(\"x\")) or",
+    ] {
+        let error = Condition::parse(text).unwrap_err();
+        assert!(error.contains("jq: .items[] | select("), "{error}");
+    }
+    let error = Condition::parse("a = 'x | test(y)' and").unwrap_err();
+    assert!(!error.contains("program of jq"), "{error}");
+}
