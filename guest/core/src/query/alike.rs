@@ -3,6 +3,10 @@
 /// Returns the only one of the `known` dotted names that `wanted` can mean: the name in another
 /// case and with other separators, or else the end of a name. O(known).
 pub(super) fn alike<'k>(known: &'k [String], wanted: &str) -> Option<&'k str> {
+    // `-price` leaves out a field.
+    if !wanted.starts_with(|sign: char| sign.is_alphanumeric() || sign == '_') {
+        return None;
+    }
     let wanted = plain_keys(wanted);
     if wanted.iter().any(String::is_empty) {
         return None;
@@ -40,6 +44,7 @@ mod tests {
             ("name", None),
             ("repo", None),
             ("space", None),
+            ("-unitPrice", None),
             ("", None),
         ] {
             assert_eq!(alike(&known, wanted), meant, "{wanted}");
