@@ -434,7 +434,7 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::upstream) mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
@@ -456,17 +456,21 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn errors_of_one_caller_do_not_refuse_another() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// Returns the upstream that `listener` plays.
+    pub(in crate::upstream) fn upstream_at(listener: &TcpListener) -> Arc<HttpUpstream> {
         let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(answer(listener));
         let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
         let client = UpstreamClient::Shared(Box::new(http_client()));
         let (config, credentials) = (Upstream::default(), ForwardedCredentials::None);
-        let http =
-            HttpUpstream::new(&config, &url, credentials, None, 1_000, client, recorder).unwrap();
-        let http = Arc::new(http);
+        let http = HttpUpstream::new(&config, &url, credentials, None, 1_000, client, recorder);
+        Arc::new(http.unwrap())
+    }
+
+    #[tokio::test]
+    async fn errors_of_one_caller_do_not_refuse_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = upstream_at(&listener);
+        tokio::spawn(answer(listener));
         let send = async |caller: &str, path: &str| {
             let headers = HeaderMap::new();
             let names = ("anonymous", caller);

@@ -79,27 +79,16 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::access::http_client;
-    use crate::config::{Limits, Upstream};
-    use crate::headers::ForwardedCredentials;
-    use crate::store::clock::SystemClock;
+    use crate::config::Limits;
     use crate::stream_limits::StreamLimits;
-    use crate::telemetry::Recorder;
     use crate::upstream::CallerHeaders;
-    use crate::upstream::client::UpstreamClient;
-    use crate::upstream::http_upstream::HttpUpstream;
+    use crate::upstream::http_upstream::tests::upstream_at;
     use crate::upstream::inbox::Inbox;
 
     #[tokio::test]
     async fn common_streams_count_as_streams_of_their_caller() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
-        let client = UpstreamClient::Shared(Box::new(http_client()));
-        let (config, credentials) = (Upstream::default(), ForwardedCredentials::None);
-        let http =
-            HttpUpstream::new(&config, &url, credentials, None, 1_000, client, recorder).unwrap();
-        let http = Arc::new(http);
+        let http = upstream_at(&listener);
         let settings = Limits { streams: 4, streams_per_principal: Some(4), ..Limits::default() };
         let streams = StreamLimits::new(&settings);
         let caller = CallerHeaders {
