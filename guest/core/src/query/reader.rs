@@ -5,7 +5,7 @@
 /// record.
 const MAX_PARTS: usize = 64;
 /// The maximum length, in bytes, of an expression.
-const MAX_BYTES: usize = 4_096;
+pub(super) const MAX_BYTES: usize = 4_096;
 /// The maximum depth of parentheses in an expression.
 const MAX_DEPTH: usize = 32;
 

@@ -6,7 +6,7 @@ mod window;
 use super::Query;
 use super::code::{keyword, parts, replaced};
 use super::condition::Condition;
-use super::reader::is_word_character;
+use super::reader::{MAX_BYTES, is_word_character};
 use super::{objects, sql};
 
 /// The parts of a statement that selects records.
@@ -47,6 +47,11 @@ impl Query {
                 let condition = condition.get(start..).map(|text| text.trim().to_owned());
                 set(&mut self.condition, condition, "where")?;
             }
+        }
+        // Longer texts are refused, and converting them takes the square of their length.
+        let is_long = |text: &String| text.len() > MAX_BYTES;
+        if [&self.condition, &self.aggregate].into_iter().flatten().any(is_long) {
+            return Ok(());
         }
         for slot in [&mut self.condition, &mut self.aggregate] {
             *slot = slot.as_deref().and_then(objects::json).or(slot.take());

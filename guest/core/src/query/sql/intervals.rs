@@ -15,8 +15,9 @@ pub(super) fn converted(text: &str) -> Option<String> {
     replaced(text, |before, rest| {
         let operand = rest.trim_start_matches(['<', '>', '=']);
         let sign = rest.get(..rest.len() - operand.len()).filter(|sign| !sign.is_empty())?;
-        is_difference(before).then_some(())?;
+        // An interval is rare, and what is before it may be long.
         let (days, after) = interval(operand.trim_start())?;
+        is_difference(before).then_some(())?;
         Some((rest.len() - after.len(), format!("{sign} {days}")))
     })
 }
