@@ -42,7 +42,8 @@ pub(crate) struct Shares {
 impl Shares {
     /// Returns the default bounds for `total` permits: half of them for a principal, but at least
     /// 8, and a quarter for a session, but at least 4. A principal leaves at least one permit to
-    /// others if there are several.
+    /// others if there are three or more: with one alone, a client could not answer the question
+    /// of a server while its call waits for the answer.
     pub(crate) fn defaults(total: usize) -> Self {
         Self::with_principal_share(total, total.div_ceil(2).max(MIN_PRINCIPAL_SHARE))
     }
@@ -54,7 +55,7 @@ impl Shares {
     }
 
     fn with_principal_share(total: usize, share: usize) -> Self {
-        let others = usize::from(total > 1);
+        let others = usize::from(total > 2);
         let per_principal = share.min(total - others);
         let per_session = total.div_ceil(4).max(MIN_SESSION_SHARE).min(per_principal);
         Self { total, per_principal, per_session }
@@ -325,7 +326,7 @@ mod tests {
     fn small_limits_leave_one_place_to_others() {
         let bounds = |shares: Shares| (shares.per_principal, shares.per_session);
         let defaults = |total| bounds(Shares::defaults(total));
-        let expected = [(0, 0), (1, 1), (1, 1), (3, 3), (7, 4), (8, 4), (32, 16), (128, 64)];
+        let expected = [(0, 0), (1, 1), (2, 2), (3, 3), (7, 4), (8, 4), (32, 16), (128, 64)];
         assert_eq!([0, 1, 2, 4, 8, 9, 64, 256].map(defaults), expected);
         let halves = |total| bounds(Shares::halves(total));
         assert_eq!([0, 1, 2, 8, 64].map(halves), [(0, 0), (1, 1), (1, 1), (4, 4), (32, 16)]);
