@@ -69,6 +69,13 @@ pub(super) fn regex_literal(text: &str) -> Option<(String, bool, &str)> {
     is_known.then(|| (prefix + &pattern.replace("\\/", "/"), flags.contains('i'), rest))
 }
 
+/// Returns the text inside quotes. `None` if the text is not quoted, empty, or has more quotes.
+pub(super) fn unquoted(text: &str) -> Option<&str> {
+    let inner =
+        ['\'', '"'].iter().find_map(|mark| text.strip_prefix(*mark)?.strip_suffix(*mark))?;
+    (!inner.is_empty() && !inner.contains(['\'', '"'])).then_some(inner)
+}
+
 /// Returns the byte position of the bracket that closes the one before the start of the text.
 /// `None` if it is not closed.
 pub(super) fn end_of_group(text: &str) -> Option<usize> {

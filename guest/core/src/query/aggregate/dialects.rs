@@ -2,7 +2,7 @@
 //! `.values('kind').annotate(n=Count('id'))`, `groupby((kind),aggregate(price with sum as t))` and
 //! `|> group(columns: ["kind"]) |> max(column: "price")`.
 
-use crate::query::code::{end_of_group, parts};
+use crate::query::code::{end_of_group, parts, unquoted};
 use crate::query::condition::lambda;
 use crate::query::reader::is_word_character;
 use crate::query::value::quote;
@@ -22,10 +22,7 @@ pub(super) fn totals(text: &str) -> Option<String> {
 fn generator(text: &str) -> Option<String> {
     let (function, inner) = text.strip_suffix(')')?.split_once('(')?;
     end_of_group(inner).is_none().then_some(())?;
-    let list = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
-    let (value, source) = list.unwrap_or(inner).split_once(" for ")?;
-    let (name, source) = source.split_once(" in ")?;
-    let (name, value) = (name.trim(), value.trim());
+    let (value, name, source) = iteration(inner)?;
     let (list, condition) = match source.split_once(" if ") {
         Some((list, condition)) => (list, Some(lambda(&format!("lambda {name}: {condition}"))?)),
         None => (source, None),
@@ -33,8 +30,8 @@ fn generator(text: &str) -> Option<String> {
     is_list(list).then_some(())?;
     let field = || keys(value.strip_prefix(name)?);
     let total = match function {
-        "len" if value == name || value == "1" => "count".to_owned(),
-        "sum" if value == "1" => "count".to_owned(),
+        "len" if value == name => "count".to_owned(),
+        "len" | "sum" if value == "1" => "count".to_owned(),
         "len" => format!("count({})", field()?),
         "sum" | "min" | "max" => format!("{function}({})", field()?),
         "mean" | "statistics.mean" | "fmean" | "statistics.fmean" => format!("avg({})", field()?),
@@ -48,6 +45,15 @@ fn generator(text: &str) -> Option<String> {
     })
 }
 
+/// Splits a generator or a list of Python, `t['a'] for t in x`, into the value, the name of a
+/// record, and what follows `in`.
+fn iteration(text: &str) -> Option<(&str, &str, &str)> {
+    let list = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let (value, source) = list.unwrap_or(text).split_once(" for ")?;
+    let (name, source) = source.split_once(" in ")?;
+    Some((value.trim(), name.trim(), source))
+}
+
 /// Returns true for the name of a list in a program, such as `data['items']`.
 fn is_list(text: &str) -> bool {
     let text = text.trim();
@@ -59,11 +65,8 @@ fn counter(text: &str) -> Option<String> {
     let inner = text.strip_prefix("collections.").unwrap_or(text).strip_prefix("Counter(")?;
     let end = end_of_group(inner)?;
     let (inner, rest) = (inner.get(..end)?, inner.get(end + 1..)?.trim());
-    let inner = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(inner);
-    let (key, source) = inner.split_once(" for ")?;
-    let (name, list) = source.split_once(" in ")?;
-    let name = name.trim();
-    let field = keys(key.trim().strip_prefix(name)?)?;
+    let (key, name, list) = iteration(inner)?;
+    let field = keys(key.strip_prefix(name)?)?;
     let top = match rest.strip_prefix(".most_common(").and_then(|rest| rest.strip_suffix(')')) {
         Some("") => " order by count desc".to_owned(),
         Some(count) => format!(" order by count desc limit {}", count.parse::<u64>().ok()?),
@@ -79,10 +82,10 @@ fn keys(text: &str) -> Option<String> {
     while !rest.is_empty() {
         let (name, after) = if let Some(inner) = rest.strip_prefix('[') {
             let (name, after) = inner.split_once(']')?;
-            (unquoted(name)?, after)
+            (unquoted(name.trim())?, after)
         } else if let Some(inner) = rest.strip_prefix(".get(") {
             let (name, after) = inner.split_once(')')?;
-            (unquoted(name)?, after)
+            (unquoted(name.trim())?, after)
         } else {
             let inner = rest.strip_prefix('.')?;
             inner.split_at(inner.find(|c| !is_word_character(c)).unwrap_or(inner.len()))
@@ -92,11 +95,6 @@ fn keys(text: &str) -> Option<String> {
         rest = after;
     }
     (!names.is_empty()).then(|| names.join("."))
-}
-
-fn unquoted(text: &str) -> Option<&str> {
-    let text = text.trim();
-    ['\'', '"'].iter().find_map(|mark| text.strip_prefix(*mark)?.strip_suffix(*mark))
 }
 
 /// Converts calls of Django: `T.objects.values('kind').annotate(n=Count('id')).order_by('-n')[:5]`
@@ -226,7 +224,7 @@ fn flux(text: &str) -> Option<String> {
             }
             "count" if total.is_none() => total = Some("count".to_owned()),
             "sum" | "min" | "max" | "mean" | "median" if total.is_none() => {
-                total = Some(format!("{name}({})", unquoted(argument("column")?)?));
+                total = Some(format!("{name}({})", unquoted(argument("column")?.trim())?));
             }
             _ => return None,
         }

@@ -21,17 +21,16 @@ fn lambda_of_odata(rest: &str) -> Option<(usize, String)> {
     let (word, converted) = METHODS.iter().find(|(word, _)| rest.starts_with(word))?;
     let inner = rest.get(word.len()..)?;
     let inner = inner.get(..end_of_group(inner)?)?;
-    let (name, test) = inner.split_once(':')?;
+    let (name, body) = inner.split_once(':')?;
     let name = name.trim();
     let is_name = name.starts_with(char::is_alphabetic) && name.chars().all(is_word_character);
-    let test = replaced(test, |before, rest| {
+    let test = replaced(body, |before, rest| {
         let is_path = before.ends_with(is_word_character) && rest.starts_with('/');
         is_path.then(|| (1, ".".to_owned()))
     });
-    let test =
-        test.unwrap_or_else(|| inner.split_once(':').map_or("", |(_, test)| test).to_owned());
+    let test = test.as_deref().unwrap_or(body).trim();
     let length = word.len() + inner.len();
-    is_name.then(|| (length, format!("{converted}{name} => {}", test.trim())))
+    is_name.then(|| (length, format!("{converted}{name} => {test}")))
 }
 
 /// Converts `.exists(l, l.price > 5)` to `.some(l => l.price > 5)`.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{QueryStage, Stages, is_list_name};
-use crate::query::code::{end_of_group, parts};
+use crate::query::code::{end_of_group, parts, unquoted};
 use crate::query::condition::{closure, lambda, without_table};
 use crate::query::objects;
 use crate::query::reader::is_word_character;
@@ -269,13 +269,6 @@ fn compared_values(text: &str) -> Option<String> {
         },
         _ => None,
     }
-}
-
-/// Returns the text inside quotes.
-fn unquoted(text: &str) -> Option<&str> {
-    let inner =
-        ['\'', '"'].iter().find_map(|mark| text.strip_prefix(*mark)?.strip_suffix(*mark))?;
-    (!inner.is_empty() && !inner.contains(['\'', '"'])).then_some(inner)
 }
 
 /// Returns the field that a function returns, and true if it is negated: `f => f.price`, `{ it.a
