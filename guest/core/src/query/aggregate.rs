@@ -21,6 +21,7 @@ use self::check::{check_dates, check_scalar, choose_scale, left_out};
 use self::expression::TotalExpression;
 pub(crate) use self::filtered::split;
 pub(super) use self::functions::is_function as is_total;
+use self::functions::spread_note;
 use self::groups::{Column, GroupTable};
 use self::lists::{SharedLists, outer_list};
 use self::total::{AggregateFunction, Key, Total};
@@ -374,6 +375,9 @@ impl GroupedTotals {
     ) -> Result<(), String> {
         for item in &mut self.items {
             notes.extend(item.choose(records)?);
+            if item.operand.is_some() {
+                notes.extend(spread_note(item.verbatim.split('(').next().unwrap_or_default()));
+            }
             notes.extend(choose_scale(item, records, chosen));
         }
         if let Some(mut having) = self.having.take() {

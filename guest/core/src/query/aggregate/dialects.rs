@@ -36,6 +36,8 @@ fn generator(text: &str) -> Option<String> {
         "sum" | "min" | "max" => format!("{function}({})", field()?),
         "mean" | "statistics.mean" | "fmean" | "statistics.fmean" => format!("avg({})", field()?),
         "median" | "statistics.median" => format!("median({})", field()?),
+        "stdev" | "statistics.stdev" => format!("stddev_samp({})", field()?),
+        "pstdev" | "statistics.pstdev" => format!("stddev_pop({})", field()?),
         _ => return None,
     };
     Some(match condition {

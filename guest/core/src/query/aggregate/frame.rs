@@ -6,7 +6,7 @@ use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// The methods of a column, each with the total that it computes.
-const METHODS: [(&str, &str); 9] = [
+const METHODS: [(&str, &str); 13] = [
     ("sum", "sum"),
     ("mean", "avg"),
     ("median", "median"),
@@ -16,6 +16,10 @@ const METHODS: [(&str, &str); 9] = [
     ("unique", "distinct"),
     ("count", "count"),
     ("n_distinct", "nunique"),
+    ("std", "stddev"),
+    ("stddev", "stddev"),
+    ("sd", "stddev"),
+    ("var", "variance"),
 ];
 
 /// Returns the total that a method or function of a column computes. `None` if it is unknown.
@@ -42,8 +46,15 @@ pub(super) fn totals(text: &str) -> Option<String> {
     }
     if let Some(total) = text.strip_prefix("np.").or_else(|| text.strip_prefix("numpy.")) {
         let function = total.split('(').next().unwrap_or_default();
-        let is_known = total_of(function).is_some() || function == "percentile";
-        return is_known.then(|| total.to_owned());
+        // NumPy does not divide by the number less one.
+        return match function {
+            "std" | "var" => {
+                let name = if function == "std" { "stddev_pop" } else { "var_pop" };
+                Some(format!("{name}{}", total.strip_prefix(function)?))
+            }
+            _ => (total_of(function).is_some() || function == "percentile")
+                .then(|| total.to_owned()),
+        };
     }
     if ["groupBy(", "group_by(", "groupby("].iter().any(|call| text.starts_with(call)) {
         return Chain::read(&format!("df.{text}"))?.totals();
@@ -54,7 +65,14 @@ pub(super) fn totals(text: &str) -> Option<String> {
 /// Converts a total in words: `average of price by city` to `avg(price) by city`. `None` if the
 /// text has another form.
 fn worded(text: &str) -> Option<String> {
-    let (function, rest) = text.split_once(' ')?;
+    let deviation = "standard deviation ";
+    let start = text.get(..deviation.len());
+    let (function, rest) = match start {
+        Some(start) if start.eq_ignore_ascii_case(deviation) => {
+            ("std", text.get(deviation.len()..)?)
+        }
+        _ => text.split_once(' ')?,
+    };
     let total = match function.to_lowercase().as_str() {
         "average" | "avg" => "avg",
         // The grammar reads `count` and distinct values in words.
@@ -192,6 +210,10 @@ impl Chain {
                 let item = |column: &String| format!("percentile({column}, {part})");
                 self.items.extend(self.columns.iter().map(item));
                 (!self.columns.is_empty()).then_some(())
+            }
+            "describe" if !has_totals && arguments.is_empty() => {
+                let totals = ["count", "avg", "stddev", "min", "p25", "median", "p75", "max"];
+                totals.into_iter().try_for_each(|total| self.add(total))
             }
             "agg" | "aggregate" if !has_totals => self.aggregate(arguments),
             "sort_values" if has_totals => {
@@ -367,6 +389,15 @@ mod tests {
             ("max a b", None),
             ("summarise(n = sum(a), n())", Some("sum(a) as n, count")),
             ("df['a'].quantile(0.9)", Some("percentile('a', 0.9)")),
+            ("df['a'].std()", Some("stddev('a')")),
+            ("np.std(a)", Some("stddev_pop(a)")),
+            (
+                "df['a'].describe()",
+                Some(
+                    "count('a'), avg('a'), stddev('a'), min('a'), p25('a'), median('a'), p75('a'), max('a')",
+                ),
+            ),
+            ("standard deviation of a by b", Some("stddev(a) by b")),
             ("len(df)", Some("count")),
             ("max by (a, b) (c)", Some("max(c) by a, b")),
             ("sum by (a) (rate(c[5m]))", None),

@@ -32,6 +32,17 @@ pub(super) enum AggregateFunction {
     MaxRecord,
     /// The value below which this share (0 to 1) of the values lies, interpolated.
     Percentile(f64),
+    /// How far the values lie from their average.
+    Spread(Spread),
+}
+
+/// A measure of the distance of values from their average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    /// True for the variance, false for its root, the standard deviation.
+    pub(super) is_squared: bool,
+    /// True if the values are a sample, so that the squares are divided by their number less one.
+    pub(super) is_sample: bool,
 }
 
 impl AggregateFunction {
@@ -39,8 +50,16 @@ impl AggregateFunction {
     pub(super) fn needs_numbers(self) -> bool {
         matches!(
             self,
-            AggregateFunction::Sum | AggregateFunction::Average | AggregateFunction::Percentile(_)
+            AggregateFunction::Sum
+                | AggregateFunction::Average
+                | AggregateFunction::Percentile(_)
+                | AggregateFunction::Spread(_)
         )
+    }
+
+    /// Returns true if the function needs all numbers at once.
+    fn collects(self) -> bool {
+        matches!(self, AggregateFunction::Percentile(_) | AggregateFunction::Spread(_))
     }
 
     /// Returns true if the function compares values.
@@ -64,7 +83,7 @@ pub(super) struct Total {
     numbers: u64,
     /// The distinct currencies of the amounts, at most two.
     currencies: Vec<String>,
-    /// The numbers, collected for percentiles only.
+    /// The numbers, collected for percentiles and spreads only.
     all: Vec<Number>,
     best: Option<Best>,
     distinct: BTreeMap<Key, u64>,
@@ -100,9 +119,10 @@ impl Total {
             }
             AggregateFunction::Sum
             | AggregateFunction::Average
-            | AggregateFunction::Percentile(_) => {
+            | AggregateFunction::Percentile(_)
+            | AggregateFunction::Spread(_) => {
                 let Some((number, currency)) = scale.amount_of(value) else { return };
-                if let AggregateFunction::Percentile(_) = function {
+                if function.collects() {
                     self.all.extend(Number::parse(&number));
                 } else {
                     self.numbers += u64::from(self.sum.add(&number));
@@ -153,6 +173,9 @@ impl Total {
             }
             AggregateFunction::Percentile(share) => {
                 percentile(&self.all, share).map_or(Value::Null, Number::value)
+            }
+            AggregateFunction::Spread(spread) => {
+                spread.of(&self.all).map_or(Value::Null, Number::value)
             }
             _ => self.best.as_ref().map_or(Value::Null, |best| best.value.clone()),
         }
@@ -217,7 +240,10 @@ impl Total {
             }
             _ => {
                 let value = self.value(function);
-                match (self.currencies.first(), value.text()) {
+                // The square of an amount is no amount.
+                let is_squared =
+                    matches!(function, AggregateFunction::Spread(Spread { is_squared: true, .. }));
+                match (self.currencies.first().filter(|_| !is_squared), value.text()) {
                     (Some(currency), Some(number)) => {
                         out.extend(quoted(&with_currency(number, currency)));
                     }
@@ -225,6 +251,23 @@ impl Total {
                 }
             }
         }
+    }
+}
+
+impl Spread {
+    /// Returns the spread of numbers. `None` if there are too few.
+    #[allow(clippy::cast_precision_loss, reason = "a number of records")]
+    fn of(self, numbers: &[Number]) -> Option<Number> {
+        let divisor = numbers.len().checked_sub(usize::from(self.is_sample))?;
+        if divisor == 0 {
+            return None;
+        }
+        let average =
+            numbers.iter().map(|number| number.float).sum::<f64>() / numbers.len() as f64;
+        let squares: f64 = numbers.iter().map(|number| (number.float - average).powi(2)).sum();
+        let variance = squares / divisor as f64;
+        let spread = if self.is_squared { variance } else { variance.sqrt() };
+        spread.is_finite().then(|| Number::of_float(spread))
     }
 }
 
@@ -338,6 +381,27 @@ pub(super) fn write_value(value: &Value<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spreads_are_of_samples_and_of_populations() {
+        let numbers = |list: &[&str]| -> Vec<Number> {
+            list.iter().filter_map(|text| Number::parse(text)).collect()
+        };
+        for (list, is_squared, is_sample, expected) in [
+            (&["2", "4", "4", "4", "5", "5", "7", "9"][..], false, false, Some("2")),
+            (&["2", "4", "4", "4", "5", "5", "7", "9"], true, false, Some("4")),
+            (&["1", "2", "3"], false, true, Some("1")),
+            (&["1e9", "1e9"], true, true, Some("0")),
+            (&["7"], false, true, None),
+            (&["7"], false, false, Some("0")),
+            (&["1e308", "-1e308"], true, false, None),
+            (&[], false, false, None),
+        ] {
+            let spread = Spread { is_squared, is_sample };
+            let found = spread.of(&numbers(list)).map(Number::value);
+            assert_eq!(found.as_ref().and_then(Value::text), expected, "{list:?}");
+        }
+    }
 
     #[test]
     fn percentiles_are_interpolated() {

@@ -257,13 +257,25 @@ impl Parser {
                     distinct_from(operand, reader)?
                 } else if reader.keyword(&["empty", "blank"]).is_some() {
                     empty(operand)
+                } else if reader.keyword(&["present", "defined"]).is_some() {
+                    presence(operand)
                 } else {
+                    // `is missing` names records without a value, and those with this value.
+                    let is_absent = reader
+                        .clone()
+                        .keyword(&["missing", "absent", "undefined", "unset"])
+                        .is_some();
+                    let absent =
+                        is_absent.then(|| Test::leaf(operand.clone(), Check::IsNull));
                     let literal = read_literal(reader, false)?;
                     let mut test = equal(operand, literal)?;
                     if let Test::Leaf(leaf) = &mut test {
                         leaf.is_known = true;
                     }
-                    test
+                    match absent {
+                        Some(absent) => Test::Any(vec![absent, test]),
+                        None => test,
+                    }
                 };
                 Ok(if is_not { negate(test) } else { test })
             }

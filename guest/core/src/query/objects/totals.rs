@@ -8,7 +8,8 @@ use crate::query::reader::is_word_character;
 use crate::query::value::quote;
 
 /// The functions of totals in objects.
-const FUNCTIONS: [&str; 7] = ["sum", "avg", "mean", "min", "max", "median", "count"];
+const FUNCTIONS: [&str; 10] =
+    ["sum", "avg", "mean", "min", "max", "median", "count", "std", "stddev", "variance"];
 
 /// Converts totals such as `{"terms": {"field": "kind"}}` and `{"$group": …}`.
 ///
@@ -357,6 +358,8 @@ fn group(members: &Map<String, Value>) -> Result<String, String> {
                 ("sum" | "avg" | "min" | "max", Some(field)) => {
                     Some(format!("{function}({field})"))
                 }
+                ("stdDevPop", Some(field)) => Some(format!("stddev_pop({field})")),
+                ("stdDevSamp", Some(field)) => Some(format!("stddev_samp({field})")),
                 _ => None,
             }
         });
