@@ -2,6 +2,11 @@
 
 use serde_json::value::RawValue;
 
+/// The only protocol version of MCP that defines batches.
+pub const BATCH_VERSION: &str = "2025-03-26";
+/// The maximum number of messages in a batch.
+pub const MAX_BATCH_MESSAGES: usize = 50;
+
 /// The JSON-RPC messages of an HTTP body: one message, or a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'a> {

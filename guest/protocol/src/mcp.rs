@@ -8,7 +8,7 @@ use crate::filter::{Caller, MessageFilter, Ticket, Verdict};
 use crate::head::{Envelope, Head, is_stateless_version};
 use crate::http::{HttpResponse, RequestAction};
 use crate::pending::PendingRequests;
-use crate::request_fault::{RequestFault, request_fault};
+use crate::request_fault::{RequestFault, batch_fault, request_fault};
 use crate::response::FailedRequest;
 use crate::sse::Event;
 
@@ -60,6 +60,9 @@ impl McpExchange {
             return RequestAction::Respond(fault.response());
         }
         let requests = Body::parse(body);
+        if let Some(fault) = batch_fault(&requests, &self.caller.protocol_version) {
+            return RequestAction::Respond(fault.response());
+        }
         if self.caller.client.is_none()
             && is_stateless_version(&self.caller.protocol_version)
             && let Body::Single(message) = &requests

@@ -10,9 +10,10 @@ use context_guard_json::scan::{ScanError, Scanner};
 use context_guard_json::text::Form;
 use serde_json::value::RawValue;
 
-use crate::batch::Body;
+use crate::batch::{BATCH_VERSION, Body, MAX_BATCH_MESSAGES};
 use crate::code::{INVALID_REQUEST, PARSE_ERROR};
 use crate::edit::members;
+use crate::head::Head;
 use crate::http::HttpResponse;
 use crate::id::MAX_ID_BYTES;
 use crate::{answer, non_finite, response};
@@ -43,6 +44,10 @@ pub enum RequestFault {
     MissingId(String),
     /// The id of the request is longer than [`MAX_ID_BYTES`].
     LongId,
+    /// The batch has more than [`MAX_BATCH_MESSAGES`] messages.
+    LongBatch,
+    /// The protocol version of the request defines no batches.
+    BatchVersion,
 }
 
 impl RequestFault {
@@ -62,7 +67,11 @@ impl RequestFault {
     pub fn code(&self) -> i64 {
         match self {
             Self::Compressed | Self::NotUtf8 | Self::NotJson | Self::TooDeep => PARSE_ERROR,
-            Self::Ambiguous(_) | Self::MissingId(_) | Self::LongId => INVALID_REQUEST,
+            Self::Ambiguous(_)
+            | Self::MissingId(_)
+            | Self::LongId
+            | Self::LongBatch
+            | Self::BatchVersion => INVALID_REQUEST,
         }
     }
 
@@ -101,6 +110,14 @@ impl fmt::Display for RequestFault {
                     "the id of the request is longer than {MAX_ID_BYTES} bytes: use a shorter id"
                 )
             }
+            Self::LongBatch => write!(
+                f,
+                "a JSON-RPC batch has at most {MAX_BATCH_MESSAGES} messages: send several requests"
+            ),
+            Self::BatchVersion => write!(
+                f,
+                "a JSON-RPC batch needs protocol version {BATCH_VERSION}: send each message in a request of its own"
+            ),
         }
     }
 }
@@ -146,6 +163,23 @@ pub fn request_fault(body: &[u8]) -> Option<RequestFault> {
         let message = std::str::from_utf8(valid.as_deref().unwrap_or(message));
         message.map_or(Some(RequestFault::NotUtf8), message_fault)
     })
+}
+
+/// Returns the reason for which a host must refuse a batch of a client: one POST could otherwise
+/// cost as much as thousands. `version` is the protocol version of the request, or empty if the
+/// client states none. `None` for a single message, and for an array without requests of MCP. O(n).
+pub(crate) fn batch_fault(messages: &Body<'_>, version: &str) -> Option<RequestFault> {
+    let Body::Batch(messages) = messages else { return None };
+    let is_request = |message: &&[u8]| {
+        Head::read(message).is_some_and(|head| {
+            REQUEST_METHODS.iter().any(|start| head.method().starts_with(start))
+        })
+    };
+    messages.iter().find(|message| is_request(message))?;
+    if !version.is_empty() && version != BATCH_VERSION {
+        return Some(RequestFault::BatchVersion);
+    }
+    (messages.len() > MAX_BATCH_MESSAGES).then_some(RequestFault::LongBatch)
 }
 
 /// Returns the reason for which a message, which is valid JSON, is refused.
@@ -298,6 +332,22 @@ mod tests {
         ] {
             assert_eq!(fault(body), Some(RequestFault::Ambiguous(name.to_owned())), "{body}");
         }
+    }
+
+    #[test]
+    fn batches_need_their_version_and_a_bounded_length() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#;
+        let other = r#"{"method":"card"}"#;
+        let fault = |message: &str, count: usize, version: &str| {
+            let body = format!("[{}]", vec![message; count].join(","));
+            batch_fault(&Body::parse(body.as_bytes()), version)
+        };
+        assert_eq!(fault(call, MAX_BATCH_MESSAGES, ""), None);
+        assert_eq!(fault(call, MAX_BATCH_MESSAGES, BATCH_VERSION), None);
+        assert_eq!(fault(call, MAX_BATCH_MESSAGES + 1, ""), Some(RequestFault::LongBatch));
+        assert_eq!(fault(call, 1, "2025-06-18"), Some(RequestFault::BatchVersion));
+        assert_eq!(fault(other, MAX_BATCH_MESSAGES + 1, "2025-06-18"), None);
+        assert_eq!(batch_fault(&Body::parse(call.as_bytes()), "2025-06-18"), None);
     }
 
     #[test]

@@ -8,14 +8,14 @@
     reason = "helpers of tests may fail the test"
 )]
 
+use context_guard_protocol::batch::MAX_BATCH_MESSAGES;
 use context_guard_protocol::fallback::{OnFault, limit};
 use context_guard_protocol::http::{
     Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
 use context_guard_protocol::sse::Framer;
 use context_guard_protocol::{
-    Api, Caller, HttpExchange, MAX_PENDING_REQUESTS, MessageFilter, Settings, Ticket, Verdict,
-    glob, is_same_id,
+    Api, Caller, HttpExchange, MessageFilter, Settings, Ticket, Verdict, glob, is_same_id,
 };
 use serde_json::{Value, json};
 
@@ -221,17 +221,16 @@ fn globs_have_one_meaning() {
     }
 }
 
-// The guests tracked any number of requests.
+// The guests accepted batches of any length.
 #[test]
-fn pending_requests_are_limited() {
-    let requests: Vec<Value> =
-        (0..=MAX_PENDING_REQUESTS).map(|id| json!({"id": id, "method": "tools/call"})).collect();
-    let request = Value::from(requests).to_string();
-    let mut exchange = post(&request, "", &Settings::default());
-    for (id, is_shaped) in [(0, false), (1, true), (MAX_PENDING_REQUESTS, true)] {
-        let answer = json!({"id": id, "result": {}}).to_string();
+fn messages_of_a_batch_are_limited() {
+    for (messages, is_shaped) in [(MAX_BATCH_MESSAGES, true), (MAX_BATCH_MESSAGES + 1, false)] {
+        let requests: Vec<Value> =
+            (0..messages).map(|id| json!({"id": id, "method": "tools/call"})).collect();
+        let mut exchange = post(&Value::from(requests).to_string(), "", &Settings::default());
+        let answer = json!({"id": 1, "result": {}}).to_string();
         let shaped = exchange.on_body(&mut PrettyPrinter, answer.as_bytes());
-        assert_eq!(shaped.is_some(), is_shaped, "{id}");
+        assert_eq!(shaped.is_some(), is_shaped, "{messages}");
     }
 }
 

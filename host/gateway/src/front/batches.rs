@@ -2,12 +2,8 @@
 
 use std::fmt;
 
+use context_guard_protocol::batch::{BATCH_VERSION, MAX_BATCH_MESSAGES};
 use serde::de::{Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
-
-/// The only protocol version of MCP that defines batches.
-const BATCH_VERSION: &str = "2025-03-26";
-/// The maximum number of messages in a batch.
-const MAX_BATCH_MESSAGES: usize = 50;
 
 /// Returns true if a body is a batch, which is a JSON array.
 pub(crate) fn is_batch(body: &[u8]) -> bool {
