@@ -36,8 +36,6 @@ pub(crate) struct Stream {
     /// The owner of the response, if it may be an event stream that the client resumes later.
     owner: Option<StreamOwner>,
     resumable: Option<ResumableStream>,
-    /// True if the last chunk of an event stream ends with a carriage return.
-    is_line_open: bool,
 }
 
 /// The action of the filter on the chunks of the upstream's response body.
@@ -65,7 +63,6 @@ impl Stream {
             response: BodyState::Pass,
             owner: None,
             resumable: None,
-            is_line_open: false,
         }
     }
 
@@ -230,14 +227,10 @@ impl Stream {
             self.send_paused_events(&sent, end);
             return Action::Continue;
         }
-        if self.exchange.is_none() {
-            return Action::Continue;
-        }
-        // Only the end of an event needs the store. It is the end of a line, which may be a single
-        // carriage return, or one whose line feed is in the next chunk.
-        let ends_line = self.is_line_open || chunk.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
-        self.is_line_open = chunk.last() == Some(&b'\r');
-        let pass = if end || ends_line { StorePass::new(&self.shared) } else { StorePass::local() };
+        let Some(exchange) = &self.exchange else { return Action::Continue };
+        // Only the end of an event needs the store. A pass that may use it copies the exchange.
+        let needs_store = end || exchange.completes_event(&chunk);
+        let pass = if needs_store { StorePass::new(&self.shared) } else { StorePass::local() };
         match self.run_events(chunk, end, pass, Vec::new()) {
             Some(sent) => {
                 let _ = set_buffer(BufferType::HttpResponseBody, 0, size, &sent);

@@ -225,6 +225,13 @@ impl HttpExchange {
         )
     }
 
+    /// Returns true if an event is complete with the next chunk of the event stream. Only then does
+    /// [`Self::on_events`] use the filter.
+    #[must_use]
+    pub fn completes_event(&self, chunk: &[u8]) -> bool {
+        self.framer.completes_event(chunk)
+    }
+
     /// Shapes a chunk of the upstream's event stream. Returns the bytes to send to the client
     /// instead of the chunk. `is_last` is true at the end of the stream.
     pub fn on_events(

@@ -21,34 +21,57 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Framer {
     buffer: Vec<u8>,
-    /// Length of the prefix of `buffer` that is known to contain no end of an event.
+    /// The offset in `buffer` of the first byte that no event returned. The bytes before it are
+    /// removed with the next chunk: removing them after each event would take the square of the
+    /// number of events.
+    start: usize,
+    /// The offset in `buffer` before which no event ends after `start`.
     scanned: usize,
 }
 
 impl Framer {
     /// Appends the next chunk of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.scanned -= self.start;
+        self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
     /// Returns the number of buffered bytes of the incomplete event.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.buffer.len()
+        self.buffer.len() - self.start
+    }
+
+    /// Returns true if an event is complete once `bytes` follow.
+    #[must_use]
+    pub fn completes_event(&self, bytes: &[u8]) -> bool {
+        // An end of an event has at most four bytes.
+        let tail = self.buffer.len().saturating_sub(3).max(self.start);
+        let mut near = Self::default();
+        near.push(self.buffer.get(tail..).unwrap_or_default());
+        near.push(bytes);
+        near.event_end().is_some()
     }
 
     /// Removes and returns the next complete event, with the empty line that ends it. Returns
-    /// `None` if more bytes are needed.
+    /// `None` if more bytes are needed. O(length of the event).
     pub fn next_event(&mut self) -> Option<Event> {
         let end = self.event_end()?;
-        let rest = self.buffer.split_off(end);
-        self.scanned = 0;
-        Some(Event(std::mem::replace(&mut self.buffer, rest)))
+        if self.start == 0 && end == self.buffer.len() {
+            self.scanned = 0;
+            return Some(Event(std::mem::take(&mut self.buffer)));
+        }
+        let event = self.buffer.get(self.start..end)?.to_vec();
+        (self.start, self.scanned) = (end, end);
+        Some(Event(event))
     }
 
     /// Removes and returns the remaining bytes after the end of the stream, if there are any. They
     /// may be an event, because a trailing `\r` ends a line only if no `\n` follows.
     pub fn finish(&mut self) -> Option<Event> {
+        self.push(b"");
         self.scanned = 0;
         let rest = std::mem::take(&mut self.buffer);
         (!rest.is_empty()).then_some(Event(rest))
@@ -58,9 +81,9 @@ impl Framer {
     /// of the event.
     pub fn discard_partial(&mut self) {
         // The longest end is `\r\n\r\n`. Three of its bytes may be here already.
-        let dropped = self.buffer.len().saturating_sub(3);
+        let dropped = self.buffer.len().saturating_sub(3).max(self.start);
         self.buffer.drain(..dropped);
-        self.scanned = 0;
+        (self.start, self.scanned) = (0, 0);
     }
 
     /// Returns the offset after the first event in the buffer. An event ends with two line ends,
@@ -199,8 +222,10 @@ mod tests {
             for size in 1..stream.len() {
                 let (mut framer, mut events) = (Framer::default(), Vec::new());
                 for chunk in stream.as_bytes().chunks(size) {
+                    let (before, completes) = (events.len(), framer.completes_event(chunk));
                     framer.push(chunk);
                     events.extend(std::iter::from_fn(|| framer.next_event()));
+                    assert_eq!(events.len() > before, completes, "{end:?} by {size}");
                 }
                 events.extend(framer.finish());
                 assert_eq!(events.len(), 3, "{end:?} by {size}");
@@ -212,6 +237,17 @@ mod tests {
                 assert_eq!(bytes, stream.as_bytes());
             }
         }
+    }
+
+    #[test]
+    fn events_of_one_chunk_are_copied_once() {
+        // Copying the rest for each event would copy 250 GB.
+        let mut framer = Framer::default();
+        framer.push(&b"\n".repeat(1 << 20));
+        framer.push(b"data: x");
+        assert_eq!(std::iter::from_fn(|| framer.next_event()).count(), 1 << 19);
+        assert_eq!(framer.pending_bytes(), b"data: x".len());
+        assert_eq!(framer.finish(), Some(Event(b"data: x".to_vec())));
     }
 
     #[test]
