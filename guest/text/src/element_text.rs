@@ -71,6 +71,9 @@ const NAMES: &[&str] = &[
 const MAX_VALUE_CHARS: usize = 160;
 /// The maximum length of an element's text, in characters.
 const MAX_TEXT_CHARS: usize = 400;
+/// The maximum length of the attributes that identify an element, in characters. They are repeated
+/// in each failure inside the element.
+const MAX_IDENTITY_CHARS: usize = 200;
 /// The maximum length, in bytes, of an element that is written on the line of its parent.
 const MAX_LEAF_BYTES: usize = 100;
 /// The maximum depth to which elements are indented.
@@ -160,7 +163,8 @@ pub fn elements(document: &str) -> Elements {
         let (Some(outer), Some(inner)) = (before.last_mut(), after.first()) else { continue };
         if outer.is_failure && inner.depth > outer.depth && !outer.text.contains(": ") {
             outer.text.push_str(": ");
-            outer.text.push_str(&inner.text);
+            // An element may contain several failures, each in the one before.
+            outer.text.push_str(&shortened(&inner.text, MAX_TEXT_CHARS));
         }
     }
     let all = with_joined_leaves(all);
@@ -223,7 +227,7 @@ fn describe(name: &str, text: &str, wanted: impl Fn(&str) -> bool) -> String {
 /// Returns the attributes that identify an element. Empty if it has none.
 fn identity(name: &str, text: &str) -> String {
     let found = describe(name, text, |attribute| is_one(NAMES, attribute));
-    if found.len() > name.len() { found } else { String::new() }
+    if found.len() > name.len() { shortened(&found, MAX_IDENTITY_CHARS) } else { String::new() }
 }
 
 fn is_failure(name: &str, text: &str) -> bool {
@@ -300,6 +304,17 @@ mod tests {
             failures,
             ["t testName=b outcome=Failed: m: why", "error severity=error message=y"]
         );
+    }
+
+    #[test]
+    fn failures_repeat_a_bounded_text() {
+        let name = " name='a'".repeat(5_000);
+        let inside = format!("<r><s{name}>{}</s></r>", "<error/>".repeat(1_000));
+        let nested = format!("{}<error{name}/>", "<error>".repeat(250));
+        for document in [inside, nested] {
+            let bytes: usize = elements(&document).all.iter().map(|found| found.text.len()).sum();
+            assert!(bytes < 10 * document.len(), "{bytes} bytes of {}", document.len());
+        }
     }
 
     #[test]
