@@ -285,6 +285,10 @@ mod tests {
         );
         let wide = format!("<table>{}</table>", "<tr><td colspan=100>x</td></tr>".repeat(5_000));
         assert_eq!(json(&wide), "none");
+        let cell = format!("<td colspan=100 rowspan=100>{}</td>", "x".repeat(100_000));
+        let rows = "<tr><td>1</td></tr>".repeat(99);
+        let long = format!("<table><tr><th>a</th></tr><tr>{cell}</tr>{rows}</table>");
+        assert_eq!(json(&long), "none");
     }
 
     #[test]

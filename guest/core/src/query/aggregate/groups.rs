@@ -103,18 +103,18 @@ impl GroupedTotals {
     fn keys(&self, outline: &Outline<'_>, lists: &SharedLists, row: &Row) -> Vec<Vec<Key>> {
         let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
         for (at, operand) in self.by.iter().enumerate() {
-            let mut found = Vec::new();
+            let mut found = BTreeSet::new();
             let (operand, node) = lists.operand(at, operand, row);
             if let Some(node) = node {
                 operand.visit(outline, node, &mut |value| {
-                    let key = Key::new(&value);
-                    if !found.contains(&key) {
-                        found.push(key);
+                    // One more is an error.
+                    if found.len() <= MAX_GROUPS {
+                        found.insert(Key::new(&value));
                     }
                 });
             }
             if found.is_empty() {
-                found.push(Key::Null);
+                found.insert(Key::Null);
             }
             keys = keys
                 .iter()

@@ -1,6 +1,8 @@
 //! Statements inside conditions and totals: `price > (SELECT AVG(price) FROM items)` and
 //! `id IN (SELECT item_id FROM orders WHERE total > 5)`. Their results replace them.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::query::code::{end_of_group, keyword, outside_quotes};
@@ -167,7 +169,7 @@ fn values(result: &Value, statement: &str, is_negated: bool) -> Result<Vec<Strin
             "it has null, beside which NOT IN is never true: add WHERE … IS NOT NULL".to_owned()
         );
     }
-    let mut literals: Vec<String> = Vec::new();
+    let (mut literals, mut seen) = (Vec::new(), BTreeSet::new());
     for value in all {
         let literal = match value {
             Value::Null => continue,
@@ -176,7 +178,7 @@ fn values(result: &Value, statement: &str, is_negated: bool) -> Result<Vec<Strin
             Value::Bool(is_true) => is_true.to_string(),
             _ => return Err("its values are objects or lists".to_owned()),
         };
-        if !literals.contains(&literal) {
+        if seen.insert(literal.clone()) {
             literals.push(literal);
         }
     }

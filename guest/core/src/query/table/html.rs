@@ -9,10 +9,12 @@ use crate::text::markup::{Piece, Pieces, attributes, plain_text};
 
 /// The maximum number of columns or rows that a cell spans.
 const MAX_SPAN: usize = 100;
-/// The maximum number of cells that repeat others because of spans, in all tables.
+/// The maximum number of cells that repeat others because of spans, in all tables. A long cell
+/// counts once more for each 100 bytes.
 const MAX_REPEATED: usize = 100_000;
 
-/// Returns the HTML table with the most rows in a text. `None` if there is none.
+/// Returns the HTML table with the most rows in a text. `None` if there is none, and if spans repeat
+/// more than the limit: a part of a table would give wrong totals.
 pub(super) fn parse(text: &str) -> Option<Table> {
     let mut tags =
         text.match_indices('<').filter_map(|(at, _)| text.as_bytes().get(at + 1..at + 6));
@@ -47,11 +49,11 @@ pub(super) fn parse(text: &str) -> Option<Table> {
             },
         }
         if repeated > MAX_REPEATED {
-            break;
+            return None;
         }
     }
     end_table(&mut best, &mut table, &mut repeated);
-    best
+    best.filter(|_| repeated <= MAX_REPEATED)
 }
 
 /// Ends a table, and stores it in `best` if it has more rows than the table there.
@@ -60,6 +62,11 @@ fn end_table(best: &mut Option<Table>, table: &mut HtmlTable, repeated: &mut usi
     if let Some(found) = std::mem::take(table).finish() {
         keep_larger(best, found);
     }
+}
+
+/// Returns what a repeated cell counts towards [`MAX_REPEATED`].
+fn cost_of_repeat(text: &str) -> usize {
+    1 + text.len() / 100
 }
 
 /// A cell of a row.
@@ -146,35 +153,43 @@ impl HtmlTable {
     }
 
     /// Returns the texts of a row. Repeats cells that span several columns or rows, and adds their
-    /// number to `repeated`.
+    /// number to `repeated`. Ends early beyond the limit.
     fn expanded(&mut self, cells: Vec<Cell>, repeated: &mut usize) -> Vec<String> {
         let mut row = Vec::new();
         for cell in cells {
-            *repeated += self.add_spans(&mut row);
-            *repeated += cell.columns - 1;
-            for _ in 0..cell.columns {
+            self.add_spans(&mut row, repeated);
+            for column in 0..cell.columns {
                 if cell.rows > 1 {
+                    *repeated += cost_of_repeat(&cell.text);
                     self.spans.resize(self.spans.len().max(row.len() + 1), Default::default());
                     if let Some(span) = self.spans.get_mut(row.len()) {
                         *span = (cell.text.clone(), cell.rows - 1);
                     }
                 }
+                if column > 0 {
+                    *repeated += cost_of_repeat(&cell.text);
+                }
+                if *repeated > MAX_REPEATED {
+                    return row;
+                }
                 row.push(cell.text.clone());
             }
         }
-        *repeated += self.add_spans(&mut row);
+        self.add_spans(&mut row, repeated);
         row
     }
 
-    /// Appends the texts of earlier cells that span the next columns of a row. Returns their
-    /// number.
-    fn add_spans(&mut self, row: &mut Vec<String>) -> usize {
-        let before = row.len();
+    /// Appends the texts of earlier cells that span the next columns of a row, and adds their number
+    /// to `repeated`. Ends early beyond the limit.
+    fn add_spans(&mut self, row: &mut Vec<String>, repeated: &mut usize) {
         while let Some((text, rows)) = self.spans.get_mut(row.len()).filter(|(_, rows)| *rows > 0) {
+            *repeated += cost_of_repeat(text);
+            if *repeated > MAX_REPEATED {
+                return;
+            }
             *rows -= 1;
             row.push(text.clone());
         }
-        row.len() - before
     }
 
     /// Returns the table. `None` if it has no rows.
