@@ -16,18 +16,22 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Parses dotted paths, separated by commas or semicolons, or a GraphQL selection such as `{ id
-    /// user { name } }`. Brackets of list elements are optional.
+    /// Parses dotted paths, separated by commas or semicolons, a JSON list of them, or a GraphQL
+    /// selection such as `{ id user { name } }`. Brackets of list elements are optional. A name in
+    /// quotes may contain dots and separators.
     ///
     /// # Errors
     /// Returns a message for the caller if a path is empty or has more than 64 names, or if braces
     /// do not match.
     pub fn parse(fields: &str) -> Result<Self, String> {
+        if let Ok(paths) = serde_json::from_str::<Vec<String>>(fields) {
+            return Self::from_paths(paths.iter().map(String::as_str));
+        }
         if fields.contains(['{', '}']) {
             let paths = selection(fields)?;
             return Self::from_paths(paths.iter().map(String::as_str));
         }
-        Self::from_paths(fields.split([',', ';']))
+        Self::from_paths(outside_quotes(fields, &[',', ';']))
     }
 
     /// Creates a mask from dotted paths. Of `a` and `a.b`, the whole `a` is selected.
@@ -38,12 +42,13 @@ impl Mask {
         let mut mask = Self::default();
         for path in paths {
             let mut at = &mut mask;
-            if path.split('.').nth(MAX_LEVELS.into()).is_some() {
+            let names = names_of(path.trim());
+            if names.len() > MAX_LEVELS.into() {
                 return Err(format!(
                     "fields has a path of more than {MAX_LEVELS} names: name what is not nested so deep"
                 ));
             }
-            for name in path.trim().split('.') {
+            for name in names {
                 let name = name.trim().trim_end_matches("[]").trim_end_matches("[*]");
                 if name.is_empty() && !path.trim().starts_with('[') {
                     return Err(format!(
@@ -139,6 +144,50 @@ pub fn names(outline: &Outline<'_>, id: NodeId) -> Vec<String> {
     outline.children(object).map(|(_, member)| outline.decoded(&member.key)).collect()
 }
 
+/// Splits a text at separators outside of quotes. A quotation mark counts at the start of a name
+/// alone: `driver's` is a name.
+fn outside_quotes<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
+    let (mut parts, mut start, mut mark, mut is_start) = (Vec::new(), 0, None, true);
+    for (at, sign) in text.char_indices() {
+        if let Some(open) = mark {
+            mark = Some(open).filter(|open| *open != sign);
+        } else if is_start && ['"', '\'', '`'].contains(&sign) {
+            // A mark without its end is a part of the name.
+            let rest = text.get(at + 1..).unwrap_or_default();
+            mark = rest.contains(sign).then_some(sign);
+            is_start = false;
+        } else if separators.contains(&sign) {
+            parts.push(text.get(start..at).unwrap_or_default());
+            (start, is_start) = (at + sign.len_utf8(), true);
+        } else {
+            is_start &= sign.is_whitespace();
+        }
+    }
+    parts.push(text.get(start..).unwrap_or_default());
+    parts
+}
+
+/// Returns the names of a dotted path, without quotes. The last may end with a dot: `No.`.
+fn names_of(path: &str) -> Vec<String> {
+    let mut names: Vec<&str> = outside_quotes(path, &['.']);
+    let last = match names.as_slice() {
+        [.., name, ""] if !name.is_empty() => Some(format!("{name}.")),
+        _ => None,
+    };
+    if last.is_some() {
+        names.truncate(names.len() - 2);
+    }
+    let plain = |name: &str| {
+        let name = name.trim();
+        let inner = ['"', '\'', '`']
+            .iter()
+            .find_map(|mark| name.strip_prefix(*mark)?.strip_suffix(*mark))
+            .filter(|inner| !inner.is_empty());
+        inner.unwrap_or(name).to_owned()
+    };
+    names.into_iter().map(plain).chain(last).collect()
+}
+
 /// Returns the dotted paths of a GraphQL selection, such as `{ id user { name } }`.
 fn selection(fields: &str) -> Result<Vec<String>, String> {
     let spaced = fields.replace('{', " { ").replace('}', " } ").replace([',', ';'], " ");
@@ -208,6 +257,21 @@ mod tests {
             assert_eq!(project(r#"[{"id":1,"x":2}]"#, list).unwrap(), r#"[{"id":1}]"#);
         }
         assert_eq!(project(json, "nothing,note.deeper"), None);
+    }
+
+    #[test]
+    fn names_may_be_in_quotes_and_end_with_a_dot() {
+        let json = r#"{"Size (m)":1,"a.b":2,"c":{"d e":3,"x":0},"No.":4,"it's":5,"x":6}"#;
+        for (fields, expected) in [
+            ("\"Size (m)\", 'a.b'", r#"{"Size (m)":1,"a.b":2}"#),
+            ("c.\"d e\",No.", r#"{"c":{"d e":3},"No.":4}"#),
+            ("[\"No.\", \"Size (m)\"]", r#"{"Size (m)":1,"No.":4}"#),
+            ("`No.`;it's", r#"{"No.":4,"it's":5}"#),
+        ] {
+            assert_eq!(project(json, fields).as_deref(), Some(expected), "{fields}");
+        }
+        assert!(Mask::parse("a,,b").is_err());
+        assert!(Mask::parse("a..b").is_err());
     }
 
     #[test]

@@ -342,8 +342,8 @@ impl GuardArguments {
                     Some(flag.ok_or("ignoreCase must be true or false; without it, a pattern in lower case matches any case")?);
             }
             "context" => {
-                self.query.context =
-                    if value.as_u64() == Some(0) { 0 } else { parse_number(name, value, 50)? }
+                let is_zero = value.as_u64() == Some(0);
+                self.query.context = Some(if is_zero { 0 } else { parse_number(name, value, 50)? });
             }
             "grep" => self.query.grep = Some(parse_text(name, value)?),
             // They belong to the other arguments, and are added after them.

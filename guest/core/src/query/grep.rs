@@ -54,8 +54,8 @@ pub struct Pattern {
 #[derive(Clone, Copy, Debug)]
 pub struct SearchOptions {
     /// Number of context lines before and after a matching line, or of context members before and
-    /// after a matching member. At most 50. 0 for the automatic context of few matches.
-    pub context: u64,
+    /// after a matching member. At most 50. `None` for the automatic context of few matches.
+    pub context: Option<u64>,
     /// The line at which the search begins, from 1.
     pub from_line: u64,
     /// Maximum number of matching lines or values to return, never more than 2,000. 0 for the
@@ -73,8 +73,8 @@ impl SearchOptions {
 
     /// Returns the numbers of lines to show before and after each match, if `matches` lines match.
     fn lines_around(self, matches: usize, is_heading: bool) -> (usize, usize) {
-        if self.context > 0 {
-            let around = usize::try_from(self.context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
+        if let Some(context) = self.context {
+            let around = usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0);
             return (around, around);
         }
         let few = FEW_LINES.iter().find(|(most, ..)| is_heading && matches <= *most);
@@ -243,7 +243,8 @@ impl Pattern {
                 let text = if line == *at {
                     format!("{}:{}", before + line + 1, self.show(&text, matches.len()))
                 } else {
-                    let most = if options.context > 0 { MAX_LINE_BYTES } else { MAX_MEMBER_BYTES };
+                    let most =
+                        if options.context.is_some() { MAX_LINE_BYTES } else { MAX_MEMBER_BYTES };
                     let end = boundary(text.as_bytes(), most, Form::Raw);
                     let more = if end < text.len() { " \u{2026}" } else { "" };
                     let head = text.get(..end).unwrap_or(&text);
@@ -368,9 +369,10 @@ fn without_ending(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
+    const ALL: SearchOptions = SearchOptions { context: None, from_line: 1, limit: 0 };
 
     fn search(pattern: &str, text: &[u8], context: u64, from_line: u64) -> FoundLines {
+        let context = Some(context).filter(|context| *context > 0);
         let options = SearchOptions { context, from_line, limit: 0 };
         Pattern::new(pattern, None).unwrap().search_text(text, options)
     }

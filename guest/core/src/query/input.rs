@@ -34,7 +34,7 @@ pub struct QueryInput<'q> {
 impl<'q> QueryInput<'q> {
     /// Returns the options of a search with `context` lines around matches.
     #[must_use]
-    pub fn search_options(&self, context: u64) -> SearchOptions {
+    pub fn search_options(&self, context: Option<u64>) -> SearchOptions {
         SearchOptions { context, from_line: self.from_line.max(1), limit: self.limit }
     }
 

@@ -49,13 +49,12 @@ impl Query {
         if self.aggregate.is_some() && (self.mode.is_some() || self.fields.is_some()) {
             return Err("aggregate returns totals, so fields and response_mode cannot be asked for together with it: make a call for each".to_owned());
         }
+        let has_context = self.context.is_some_and(|context| context > 0);
         let ignores_case = self.condition.is_some() && self.ignore_case == Some(true);
-        if self.grep.is_none()
-            && (self.context > 0 || (self.ignore_case.is_some() && !ignores_case))
-        {
+        if self.grep.is_none() && (has_context || (self.ignore_case.is_some() && !ignores_case)) {
             return Err("context and ignoreCase belong to grep, which is missing; ignoreCase: true also to where".to_owned());
         }
-        if self.grep.is_some() && self.context > 0 && (self.filters() || self.greps_records()) {
+        if self.grep.is_some() && has_context && (self.filters() || self.greps_records()) {
             return Err("context shows what is around matches: leave it out with where, fields, aggregate and response_mode".to_owned());
         }
         Ok(())

@@ -38,7 +38,9 @@ impl Pattern {
             count: 0,
             bytes: 0,
             max_matches: options.max_matches(),
-            context: usize::try_from(options.context.min(MAX_CONTEXT_LINES)).unwrap_or(0),
+            context: options
+                .context
+                .map(|context| usize::try_from(context.min(MAX_CONTEXT_LINES)).unwrap_or(0)),
             parents: Vec::new(),
             shown: None,
             place: if self.name.is_some() { SearchTarget::Members } else { SearchTarget::Values },
@@ -198,7 +200,7 @@ struct Search<'s, 'a> {
     bytes: usize,
     max_matches: usize,
     /// The number of members to show before and after a matching member of the same object.
-    context: usize,
+    context: Option<usize>,
     /// The containers around the visited node, each with the index of its visited child.
     parents: Vec<(NodeId, usize)>,
     /// The object whose members were shown last.
@@ -246,7 +248,7 @@ impl Search<'_, '_> {
     fn result(self) -> (Vec<u8>, String) {
         // A value alone says little: of few matches, their objects are shown unasked.
         let few = self.few.as_slice();
-        let is_few = self.context == 0 && self.count <= FEW_MATCHES;
+        let is_few = self.context.is_none() && self.count <= FEW_MATCHES;
         let matches = if is_few { few } else { self.out.as_slice() };
         let mut out = [b"{\"matches\":[", matches].concat();
         let complete = self.bytes <= self.pattern.max_bytes();
@@ -325,11 +327,11 @@ impl Search<'_, '_> {
         }
         let Some(mut found) = self.begin_match() else { return };
         found.extend(quoted(&self.pattern.show(&value, usize::MAX)));
-        if self.context == 0 && self.count <= FEW_MATCHES {
+        if self.context.is_none() && self.count <= FEW_MATCHES {
             let beside = self.beside(FEW_MATCHES_CONTEXT);
             self.few.extend([found.as_slice(), &beside, b"}"].concat());
-        } else if self.context > 0 {
-            found.extend(self.beside(self.context));
+        } else if let Some(context) = self.context.filter(|context| *context > 0) {
+            found.extend(self.beside(context));
         }
         found.push(b'}');
         self.out.extend_from_slice(&found);
@@ -444,7 +446,7 @@ mod tests {
     use super::*;
     use crate::policy::EndpointSettings;
 
-    const ALL: SearchOptions = SearchOptions { context: 0, from_line: 1, limit: 0 };
+    const ALL: SearchOptions = SearchOptions { context: None, from_line: 1, limit: 0 };
 
     #[test]
     fn nested_matches_name_their_record() {
@@ -482,11 +484,14 @@ mod tests {
         };
         let found = |context| search("360|^a$|^b$", context);
         // Of few matches, the members are shown unasked.
-        assert!(found(0).contains(r#""beside":{"id":1,"#) && found(0).contains(r#""rating":4}"#));
-        assert!(!search("360|^a$|^b$|Other", 0).contains("beside"));
+        assert!(
+            found(None).contains(r#""beside":{"id":1,"#) && found(None).contains(r#""rating":4}"#)
+        );
+        assert!(!found(Some(0)).contains("beside"));
+        assert!(!search("360|^a$|^b$|Other", None).contains("beside"));
         let one = r#"{"path":"/places/0/name","value":"360 Bar","beside":{"id":1,"vicinity":"100 Market St"}},{"path":"/places/0/tags/0","value":"a"}"#;
-        assert!(found(1).contains(one), "{}", found(1));
-        let all = found(50);
+        assert!(found(Some(1)).contains(one), "{}", found(Some(1)));
+        let all = found(Some(50));
         assert!(all.contains(r#""tags":["a","b"],"url":"\"xxx"#), "{all}");
         assert!(all.contains(r#""rating":4}"#) && !all.contains("Other"), "{all}");
     }
