@@ -19,11 +19,13 @@ mod input;
 mod jq;
 mod json_lines;
 mod known_fields;
+mod line_filter;
 mod list_choice;
 mod literal;
 mod literal_search;
 mod log_records;
 mod members;
+mod multiselect;
 pub mod names;
 mod needed;
 mod objects;
@@ -91,8 +93,9 @@ pub struct Query {
     pub grep: Option<String>,
     /// True if `grep` ignores case, false if it respects it. `None` for smart case.
     pub ignore_case: Option<bool>,
-    /// Number of context lines to return before and after a matching line.
-    pub context: u64,
+    /// Number of context lines to return before and after a matching line. `None` for the automatic
+    /// context of few matches.
+    pub context: Option<u64>,
     /// The totals to compute over all records, such as `count by status`.
     pub aggregate: Option<String>,
     /// The condition that returned records must meet, such as `status=open`.

@@ -1,7 +1,8 @@
 //! Names of fields that are written in another way than in the records.
 
 /// Returns the only one of the `known` dotted names that `wanted` can mean: the name in another
-/// case and with other separators, or else the end of a name. O(known).
+/// case and with other separators, or without a unit in parentheses, or else the end of a name.
+/// O(known).
 pub(super) fn alike<'k>(known: &'k [String], wanted: &str) -> Option<&'k str> {
     // `-price` leaves out a field.
     if !wanted.starts_with(|sign: char| sign.is_alphanumeric() || sign == '_') {
@@ -16,7 +17,20 @@ pub(super) fn alike<'k>(known: &'k [String], wanted: &str) -> Option<&'k str> {
         found.next().filter(|_| found.next().is_none())
     };
     let same = only(&|keys| keys == wanted);
+    let same = same.or_else(|| {
+        let mut found = known
+            .iter()
+            .filter(|name| without_unit(name).is_some_and(|name| plain_keys(name) == wanted));
+        found.next().filter(|_| found.next().is_none())
+    });
     same.or_else(|| only(&|keys| keys.ends_with(&wanted))).map(String::as_str)
+}
+
+/// Returns a name without the unit in parentheses at its end: `Mass` of `Mass (kg)`. `None` if it has
+/// none.
+fn without_unit(name: &str) -> Option<&str> {
+    let (name, unit) = name.strip_suffix(')')?.rsplit_once('(')?;
+    (!name.trim().is_empty() && !unit.contains('.')).then(|| name.trim())
 }
 
 /// Returns the keys of a dotted name in lower case, without the separators of words.
@@ -25,7 +39,8 @@ fn plain_keys(name: &str) -> Vec<String> {
         let signs = key.chars().filter(|sign| !['_', '-', ' '].contains(sign));
         signs.flat_map(char::to_lowercase).collect()
     };
-    name.split('.').map(plain).collect()
+    // A key may end with a dot: `No.`.
+    name.trim_end_matches('.').split('.').map(plain).collect()
 }
 
 #[cfg(test)]
@@ -34,13 +49,26 @@ mod tests {
 
     #[test]
     fn only_one_field_is_meant() {
-        let known = ["unit_price", "metadata.namespace", "user.name", "repo.name", "repo.owner.id"];
+        let known = [
+            "unit_price",
+            "metadata.namespace",
+            "user.name",
+            "repo.name",
+            "repo.owner.id",
+            "Body Mass (g)",
+            "Depth (m)",
+            "Depth (ft)",
+            "Part No.",
+        ];
         let known: Vec<String> = known.iter().map(|name| (*name).to_owned()).collect();
         for (wanted, meant) in [
             ("unitPrice", Some("unit_price")),
             ("Unit Price", Some("unit_price")),
             ("namespace", Some("metadata.namespace")),
             ("Owner.Id", Some("repo.owner.id")),
+            ("body_mass", Some("Body Mass (g)")),
+            ("depth", None),
+            ("part_no", Some("Part No.")),
             ("name", None),
             ("repo", None),
             ("space", None),

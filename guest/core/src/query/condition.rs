@@ -129,6 +129,8 @@ enum Check {
     IsNull,
     /// True if the value is neither null nor an empty text, or the reverse if false.
     HasValue(bool),
+    /// True if the value is a number, or a text with a number alone.
+    IsNumber,
     Field(Operator, Operand),
 }
 

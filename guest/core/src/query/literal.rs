@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::date;
-use super::scale::{Scale, ScaleSurvey, has_no_hours};
+use super::scale::{Scale, ScaleSurvey, duration, has_no_hours};
 use super::value::{Number, Value, quote};
+
+/// The words that say that there is no value.
+pub(super) const ABSENCE: [&str; 4] = ["missing", "absent", "undefined", "unset"];
 
 /// A literal of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +33,19 @@ impl Literal {
         let number = if is_number { Number::parse(&text) } else { None };
         let scale = Scale::of_literal(&text, number.is_some());
         Self { text, is_quoted, ignores_case: false, number, scale }
+    }
+
+    /// Returns true for a word that says that there is no value: `missing`.
+    pub(super) fn names_absence(&self) -> bool {
+        !self.is_quoted && ABSENCE.iter().any(|word| self.text.eq_ignore_ascii_case(word))
+    }
+
+    /// Converts a duration, such as `36 hours`, to a number of units of `unit_seconds` each. Other
+    /// literals remain unchanged.
+    pub(super) fn to_units_of_time(&mut self, unit_seconds: f64) {
+        if let Some(seconds) = duration(&self.text) {
+            *self = Self::new((seconds / unit_seconds).to_string(), false);
+        }
     }
 
     /// Chooses the scale for comparisons with the values of `field`. Returns a note for the answer

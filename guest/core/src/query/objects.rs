@@ -54,7 +54,8 @@ fn all(members: &Map<String, Value>) -> Result<String, String> {
     if members.is_empty() {
         return Err("where: the filter is empty; leave where out for all records".to_owned());
     }
-    if let Some(text) = filters::comparison(members).or_else(|| filters::group(members)) {
+    let found = filters::comparison(members).or_else(|| filters::rule(members));
+    if let Some(text) = found.or_else(|| filters::group(members)) {
         return text;
     }
     let parts: Result<Vec<String>, String> =
@@ -226,6 +227,7 @@ fn operator(name: &str) -> Option<&str> {
     }
     let known = [
         "eq",
+        "equals",
         "ne",
         "neq",
         "gt",
@@ -274,7 +276,7 @@ fn compare(field: &str, operator: &str, value: &Value) -> Result<String, String>
         values.is_null() || values.as_array().is_some_and(|values| values.contains(&Value::Null))
     };
     Ok(match operator {
-        "eq" => comparisons(field, value)?,
+        "eq" | "equals" => comparisons(field, value)?,
         "gt" => format!("{field} > {}", literal(value)?),
         "gte" => format!("{field} >= {}", literal(value)?),
         "lt" => format!("{field} < {}", literal(value)?),
@@ -368,6 +370,21 @@ mod tests {
                 r#"{"$or": [{"a": null}, {"b": {"$exists": false}}]}"#,
                 "(a IS NULL) OR (NOT exists(b))",
             ),
+            (
+                r#"{"and":[{"property":"a","select":{"equals":"x"}},{"property":"b","number":{"greater_than":5}}]}"#,
+                "(a = 'x') AND (b > 5)",
+            ),
+            (r#"{"property":"a","rich_text":{"is_not_empty":true}}"#, "a IS NOT EMPTY"),
+            (
+                r#"{"or":[{">":[{"var":"a.b"},8]},{"in":[{"var":"c"},["x","y"]]}]}"#,
+                "(a.b > 8) OR (c IN ('x', 'y'))",
+            ),
+            (
+                r#"{"and":[{"==":[{"var":"a"},"x"]},{"!":{"in":["y",{"var":"b"}]}}]}"#,
+                "(a == 'x') AND (NOT (b CONTAINS 'y'))",
+            ),
+            (r#"{"<":[1,{"var":"a"},5]}"#, "1 < a AND a < 5"),
+            (r#"{"a":{"b":{"equals":"x"}}}"#, "a.b = 'x'"),
             (r#"{"a": {"b": {"gte": 2}}}"#, "a.b >= 2"),
             (r#"{"tags": {"$elemMatch": {"k": "v"}}}"#, "any(tags; k = 'v')"),
             (r#"{"tags": {"$elemMatch": {"$eq": "a"}}}"#, "any(tags; value = 'a')"),

@@ -129,7 +129,7 @@ impl Operand {
             reader.reset(start);
             return Err(reader.error(&format!(
                 "{word}() is not a function of this language; it has {}; jq has more; a field of such a name is in quotes",
-                "length, lower, upper, trim, abs, round, floor, ceil, year, quarter, month, week, day, hour, weekday, substr"
+                "length, lower, upper, trim, abs, round, floor, ceil, year, quarter, month, week, day, hour, weekday, substr, split_part"
             )));
         }
         reader.reset(start);
@@ -184,6 +184,9 @@ impl Operand {
         }
         if matches!(word, "concat" | "concat_ws") {
             return Self::concat(reader, word).map(Some);
+        }
+        if matches!(word, "split_part" | "substring_index" | "split") {
+            return Self::piece(reader, word).map(Some);
         }
         let list = list_total::FUNCTIONS.iter().find(|(name, _)| *name == word);
         if let Some((_, function)) = list.filter(|_| reader.names_records()) {

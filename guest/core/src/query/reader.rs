@@ -248,13 +248,17 @@ impl<'t> Reader<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
-    /// Reads a unit in parentheses at the end of a name, as in `Mass (g) > 5`. `follows` returns
-    /// true if the rest of the expression can follow a name. `None` if no unit is next.
+    /// Reads a unit at the end of a name, in parentheses or `%`, as in `Mass (g) > 5`. `follows`
+    /// returns true if the rest of the expression can follow a name. `None` if no unit is next.
     pub(super) fn unit(&mut self, follows: impl Fn(&mut Self) -> bool) -> Option<&'t str> {
         let start = self.at;
-        let inside = |c: char| c.is_alphanumeric() || " _%/.°-".contains(c);
+        let inside = |c: char| c.is_alphanumeric() || " _%/.°-$€£¥₹²³".contains(c);
         self.skip_space();
         let begin = self.at;
+        if self.eat("%") && follows(&mut self.clone()) {
+            return self.text.get(begin..self.at);
+        }
+        self.at = begin;
         if self.eat("(") {
             while self.peek().is_some_and(inside) {
                 self.next();

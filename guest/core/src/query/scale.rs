@@ -11,6 +11,7 @@ mod written;
 
 use std::cmp::Ordering;
 
+pub(super) use self::amount::duration;
 use self::amount::{Units, amount, money};
 pub(super) use self::currency::with_currency;
 pub(super) use self::survey::{ScaleSurvey, has_no_hours};

@@ -25,6 +25,8 @@ impl Query {
     /// # Errors
     /// Returns a message for the caller if the query has one of these parts already.
     pub fn separate_statement(&mut self) -> Result<(), String> {
+        self.separate_multiselect();
+        self.separate_line_filter();
         // `fields: "id, price WHERE price > 5"`
         if let Some(fields) = self.fields.take() {
             let is_clause = |at: &usize| {

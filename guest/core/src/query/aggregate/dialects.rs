@@ -222,11 +222,11 @@ fn flux(text: &str) -> Option<String> {
             "group" if total.is_none() => {
                 let list = argument("columns")?.trim().strip_prefix('[')?.strip_suffix(']')?;
                 let names: Option<Vec<&str>> = parts(list, ",").into_iter().map(unquoted).collect();
-                by = names?.join(", ");
+                by = names?.into_iter().map(quote).collect::<Vec<String>>().join(", ");
             }
             "count" if total.is_none() => total = Some("count".to_owned()),
             "sum" | "min" | "max" | "mean" | "median" if total.is_none() => {
-                total = Some(format!("{name}({})", unquoted(argument("column")?.trim())?));
+                total = Some(format!("{name}({})", quote(unquoted(argument("column")?.trim())?)));
             }
             _ => return None,
         }
@@ -266,7 +266,10 @@ mod tests {
             ),
             ("groupby((a))", Some("count by a")),
             ("groupby(a)", None),
-            ("|> group(columns: [\"a\", \"b\"]) |> max(column: \"c\")", Some("max(c) by a, b")),
+            (
+                "|> group(columns: [\"a\", \"b\"]) |> max(column: \"c\")",
+                Some("max('c') by 'a', 'b'"),
+            ),
             ("|> group(columns: [\"a\"]) |> window(every: 5m)", None),
             ("count by a", None),
         ] {

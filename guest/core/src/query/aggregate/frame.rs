@@ -35,10 +35,13 @@ pub(super) fn totals(text: &str) -> Option<String> {
     if let Some(steps) = pipes.find(|steps| steps.len() > 1) {
         return piped(&steps);
     }
+    if text.contains("pivot_table(") {
+        return pivot(text);
+    }
     if text.starts_with("summarise(") || text.starts_with("summarize(") {
         return piped(&[text]);
     }
-    if let Some(totals) = prometheus(text).or_else(|| expression(text)) {
+    if let Some(totals) = ranked(text).or_else(|| prometheus(text)).or_else(|| expression(text)) {
         return Some(totals);
     }
     if let Some(table) = text.strip_prefix("len(").and_then(|text| text.strip_suffix(')')) {
@@ -52,8 +55,9 @@ pub(super) fn totals(text: &str) -> Option<String> {
                 let name = if function == "std" { "stddev_pop" } else { "var_pop" };
                 Some(format!("{name}{}", total.strip_prefix(function)?))
             }
-            _ => (total_of(function).is_some() || function == "percentile")
-                .then(|| total.to_owned()),
+            _ => {
+                (total_of(function).is_some() || function == "percentile").then(|| total.to_owned())
+            }
         };
     }
     if ["groupBy(", "group_by(", "groupby("].iter().any(|call| text.starts_with(call)) {
@@ -75,6 +79,9 @@ fn worded(text: &str) -> Option<String> {
     };
     let total = match function.to_lowercase().as_str() {
         "average" | "avg" => "avg",
+        "largest" | "highest" | "biggest" | "greatest" | "longest" | "maximum" => "max",
+        "smallest" | "lowest" | "shortest" | "minimum" => "min",
+        "total" => "sum",
         // The grammar reads `count` and distinct values in words.
         name => total_of(name).filter(|total| !["count", "distinct"].contains(total))?,
     };
@@ -86,6 +93,46 @@ fn worded(text: &str) -> Option<String> {
     let is_clause = after.is_empty() || [" by ", " per "].iter().any(|by| after.starts_with(by));
     let is_word = ["by", "per"].contains(&field);
     (is_field && is_clause && !is_word).then(|| format!("{total}({field}){after}"))
+}
+
+/// Converts `topk(3, sum by (city) (price))` of PromQL, and `bottomk`.
+fn ranked(text: &str) -> Option<String> {
+    let (inner, direction) = match text.strip_prefix("topk(") {
+        Some(inner) => (inner, "desc"),
+        None => (text.strip_prefix("bottomk(")?, "asc"),
+    };
+    let (count, total) = inner.strip_suffix(')')?.split_once(',')?;
+    let totals = prometheus(total.trim())?;
+    let first = totals.split(" by ").next()?;
+    let count: u64 = count.trim().parse().ok()?;
+    Some(format!("{totals} order by {first} {direction} limit {count}"))
+}
+
+/// Converts `pivot_table(values='price', index='city', aggfunc='sum')` of pandas.
+fn pivot(text: &str) -> Option<String> {
+    let (table, inner) = text.strip_suffix(')')?.split_once("pivot_table(")?;
+    (table.is_empty() || is_name(table.strip_suffix('.')?)).then_some(())?;
+    let (mut by, mut values, mut functions) = (Vec::new(), Vec::new(), vec!["mean"]);
+    for (at, argument) in parts(inner, ",").into_iter().enumerate() {
+        let Some((name, value)) = argument.split_once('=') else {
+            // The first argument may be the table.
+            (at == 0 && is_name(argument)).then_some(())?;
+            continue;
+        };
+        match name.trim() {
+            "values" => values = columns(value)?,
+            "index" | "columns" => by.append(&mut columns(value)?),
+            "aggfunc" => functions = texts(value)?,
+            _ => return None,
+        }
+    }
+    let mut items = Vec::new();
+    for name in functions {
+        let total = total_of(name).or((name == "size").then_some("count"))?;
+        items.extend(values.iter().map(|column| format!("{total}({column})")));
+    }
+    (!items.is_empty() && !by.is_empty())
+        .then(|| format!("{} by {}", items.join(", "), by.join(", ")))
 }
 
 /// Converts a total of PromQL, such as `max by (city) (price)`, to `max(price) by city`. `None` if
@@ -152,6 +199,8 @@ struct Chain {
     items: Vec<String>,
     order: Option<&'static str>,
     limit: Option<usize>,
+    /// The condition of a column of flags, such as `price IS NULL`, of which a total follows.
+    flag: Option<String>,
 }
 
 impl Chain {
@@ -211,6 +260,19 @@ impl Chain {
                 self.items.extend(self.columns.iter().map(item));
                 (!self.columns.is_empty()).then_some(())
             }
+            "isnull" | "isna" | "notnull" | "notna" if !has_totals && arguments.is_empty() => {
+                let column = self.columns.pop()?;
+                self.columns.is_empty().then_some(())?;
+                let not = if name.starts_with("not") { "NOT " } else { "" };
+                self.flag = Some(format!("{column} IS {not}NULL"));
+                Some(())
+            }
+            "sum" if self.flag.is_some() && arguments.is_empty() => {
+                let flag = self.flag.take()?;
+                self.items.push(format!("count(*) FILTER (WHERE {flag})"));
+                Some(())
+            }
+            _ if self.flag.is_some() => None,
             "describe" if !has_totals && arguments.is_empty() => {
                 let totals = ["count", "avg", "stddev", "min", "p25", "median", "p75", "max"];
                 totals.into_iter().try_for_each(|total| self.add(total))
@@ -274,6 +336,7 @@ impl Chain {
     }
 
     fn totals(self) -> Option<String> {
+        self.flag.is_none().then_some(())?;
         let first = self.items.first()?;
         let mut text = self.items.join(", ");
         if self.by.is_empty() {
@@ -398,6 +461,19 @@ mod tests {
                 ),
             ),
             ("standard deviation of a by b", Some("stddev(a) by b")),
+            ("df['a'].isnull().sum()", Some("count(*) FILTER (WHERE 'a' IS NULL)")),
+            ("df['a'].isna()", None),
+            ("df['a'].isna().mean()", None),
+            ("largest a per b", Some("max(a) per b")),
+            ("total a", Some("sum(a)")),
+            (
+                "df.pivot_table(values='a', index=['b', 'c'], aggfunc=['sum', 'count'])",
+                Some("sum('a'), count('a') by 'b', 'c'"),
+            ),
+            ("pd.pivot_table(df, values='a', index='b')", Some("avg('a') by 'b'")),
+            ("pivot_table(values='a', index='b', columns='c')", Some("avg('a') by 'b', 'c'")),
+            ("pivot_table(values='a', index='b', margins=True)", None),
+            ("topk(2, sum by (a.b) (c))", Some("sum(c) by a.b order by sum(c) desc limit 2")),
             ("len(df)", Some("count")),
             ("max by (a, b) (c)", Some("max(c) by a, b")),
             ("sum by (a) (rate(c[5m]))", None),

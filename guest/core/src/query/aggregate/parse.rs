@@ -61,11 +61,16 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     let (mut items, mut fields): (Vec<Aggregate>, Vec<_>) = (Vec::new(), Vec::new());
     // For each column, its index in `fields`, if it is a field.
     let mut columns = Vec::new();
+    // For each column, its label, if it is a total.
+    let mut labels = Vec::new();
     loop {
         reader.count_part()?;
         columns.push((!is_total(reader)).then_some(fields.len()));
+        labels.push(None);
         if is_total(reader) {
             let new = expression::read(reader, &mut items)?;
+            labels.pop();
+            labels.push(Some(new.label().to_owned()));
             // A total that is asked for twice is one member of the result.
             let is_same =
                 |known: &Aggregate| known.verbatim == new.verbatim && known.alias == new.alias;
@@ -193,12 +198,30 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         Some(_) => Some(TotalsCondition::read(reader)?),
         None => None,
     };
+    // The number of a column counts the columns as they are written. The number in the result counts
+    // the keys first.
+    let number_in_result = |name: &str| -> Option<usize> {
+        let at = name.parse::<usize>().ok()?.checked_sub(1)?;
+        match (columns.get(at)?, labels.get(at)?) {
+            (Some(field), _) => {
+                let (field, ..) = fields.get(*field)?;
+                by.iter().position(|key| key.name == field.name && key.function == field.function)
+            }
+            (None, Some(label)) => {
+                let mut visible =
+                    items.iter().filter(|item: &&Aggregate| item.alias.as_deref() != Some(""));
+                visible.position(|item| item.label() == label).map(|total| by.len() + total)
+            }
+            (None, None) => None,
+        }
+    };
     let mut order = Vec::new();
     if reader.keyword(&["order by", "sort by", "sorted by", "sort"]).is_some() {
         loop {
             reader.count_part()?;
             let descending = reader.eat("-");
             let name = total_name(reader)?;
+            let name = number_in_result(&name).map_or(name, |number| (number + 1).to_string());
             order.push(SortKey { name, descending: read_direction(reader) || descending });
             let comma = reader.position();
             if !reader.eat(",") {

@@ -315,6 +315,10 @@ fn keys_have_the_names_of_a_statement() {
         ("count unnest l", r#""count":4"#),
         ("count by l.n", r#":{"b":2,"a":1,"null":1}"#),
         (r#"{"count":"n","group_by":"c","having":"n >= 2"}"#, r#":{"p":2}"#),
+        ("stddev_pop(y)", r#""stddev_pop(y)":"#),
+        ("variance(y) by c", "var_pop divides by n"),
+        ("standard deviation of y", "stddev is of a sample (divided by n - 1)"),
+        (r#"{"$group":{"_id":null,"s":{"$stdDevPop":"$y"}}}"#, r#""s":"#),
     ] {
         assert!(run(text).unwrap().contains(expected), "{text}: {:?}", run(text));
     }

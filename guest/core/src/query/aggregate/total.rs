@@ -262,8 +262,7 @@ impl Spread {
         if divisor == 0 {
             return None;
         }
-        let average =
-            numbers.iter().map(|number| number.float).sum::<f64>() / numbers.len() as f64;
+        let average = numbers.iter().map(|number| number.float).sum::<f64>() / numbers.len() as f64;
         let squares: f64 = numbers.iter().map(|number| (number.float - average).powi(2)).sum();
         let variance = squares / divisor as f64;
         let spread = if self.is_squared { variance } else { variance.sqrt() };

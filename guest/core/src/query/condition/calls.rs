@@ -48,7 +48,10 @@ impl Parser {
             rest.strip_prefix(name).is_some_and(|after| after.starts_with('('))
         });
         let verbatim = hyphened.unwrap_or_else(|| reader.peek_word());
-        let word = verbatim.to_lowercase().replace('-', "_");
+        // R has `is.na(x)`.
+        let rest = reader.rest().trim_start();
+        let verbatim = if rest.starts_with("is.na(") { "is.na" } else { verbatim };
+        let word = verbatim.to_lowercase().replace('-', "_").replace("is.na", "isnull");
         reader.eat(verbatim);
         let has_parenthesis = reader.eat("(");
         // Lucene writes `_exists_:field`.

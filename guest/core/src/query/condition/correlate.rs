@@ -247,11 +247,27 @@ impl Leaf {
             self.bind_word(records, all);
         }
         self.check_units()?;
+        self.convert_durations();
         if let Some(note) = self.fit_date(records, all) {
             self.reading = Some(note);
             return Ok(());
         }
         self.choose_scale(records, all)
+    }
+
+    /// Converts durations that are compared with a difference of dates to the unit of the
+    /// difference: `closed - opened > 36 hours`.
+    fn convert_durations(&mut self) {
+        let unit = self.operand.computed.as_ref().and_then(|expression| expression.date_unit());
+        let Some(seconds) = unit.map(|unit| unit.seconds()) else { return };
+        match &mut self.check {
+            Check::Compare(_, literal) => literal.to_units_of_time(seconds),
+            Check::Between(least, most) => {
+                least.to_units_of_time(seconds);
+                most.to_units_of_time(seconds);
+            }
+            _ => {}
+        }
     }
 
     /// Chooses the scale of an ordering comparison, or of a comparison of two fields, from all
@@ -289,7 +305,7 @@ impl Leaf {
                 notes.reduce(|known, note| known.or(note)).flatten()
             }
             Check::IsNull => self.presence_note(records, all),
-            Check::HasValue(_) => None,
+            Check::HasValue(_) | Check::IsNumber => None,
             Check::Compare(..) | Check::Between(..) | Check::Field(..) => {
                 add(operand);
                 if let Check::Field(_, other) = &self.check {

@@ -64,7 +64,7 @@ impl Test {
         match self {
             Test::Any(tests) => tests
                 .iter()
-                .filter(|test| !test.is_empty_text() || !tests.iter().any(Test::is_null_test))
+                .filter(|test| !test.is_absent_text() || !tests.iter().any(Test::is_null_test))
                 .try_for_each(|test| test.diagnose_in(records, all, is_negated, notes)),
             Test::All(tests) => {
                 tests.iter().try_for_each(|test| test.diagnose_in(records, all, is_negated, notes))
@@ -83,8 +83,8 @@ impl Test {
 }
 
 impl Test {
-    fn is_empty_text(&self) -> bool {
-        matches!(self, Test::Leaf(leaf) if leaf.is_empty_text())
+    fn is_absent_text(&self) -> bool {
+        matches!(self, Test::Leaf(leaf) if leaf.is_absent_text())
     }
 
     fn is_null_test(&self) -> bool {
@@ -124,6 +124,13 @@ impl Leaf {
     /// Returns true if the right side of the comparison is an empty text.
     fn is_empty_text(&self) -> bool {
         matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
+    }
+
+    /// Returns true if the right side of the comparison stands for an absent value: an empty text,
+    /// or a word such as `missing`.
+    fn is_absent_text(&self) -> bool {
+        self.is_empty_text()
+            || matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.names_absence())
     }
 
     fn diagnose(
@@ -220,7 +227,11 @@ impl Leaf {
             Check::Compare(_, literal) => vec![literal],
             Check::Between(low, high) => vec![low, high],
             Check::In(list) => list.iter().collect(),
-            Check::Matches(_) | Check::IsNull | Check::HasValue(_) | Check::Field(..) => Vec::new(),
+            Check::Matches(_)
+            | Check::IsNull
+            | Check::HasValue(_)
+            | Check::IsNumber
+            | Check::Field(..) => Vec::new(),
         }
     }
 
@@ -287,7 +298,7 @@ impl Leaf {
     ) -> Result<(), String> {
         let field = &self.operand;
         let present = values.booleans + values.numbers + values.texts;
-        if matches!(self.check, Check::IsNull | Check::HasValue(_)) {
+        if matches!(self.check, Check::IsNull | Check::HasValue(_) | Check::IsNumber) {
             return Ok(());
         }
         if field.is_computed() && present == 0 {

@@ -4,7 +4,7 @@
 use super::elements;
 use super::frame::without_table;
 use super::wrapper::lambda;
-use crate::query::code::{end_of_group, keyword, parts, replaced};
+use crate::query::code::{end_of_group, keyword, parts, replaced, unquoted};
 use crate::query::reader::is_word_character;
 
 /// The operators of PowerShell, each with the operator of this language.
@@ -29,8 +29,22 @@ const VARIABLES: [(&str, &str); 3] = [("$true", "true"), ("$false", "false"), ("
 /// Converts a condition to the syntax of this language. `None` if the text is in none of these
 /// dialects.
 pub(super) fn condition(text: &str) -> Option<String> {
+    if let Some(condition) = selector(text.trim()) {
+        return Some(condition);
+    }
     let plain = ranges(text.trim()).or_else(|| braces(text.trim()));
     converted(plain.as_deref().unwrap_or(text).trim()).or(plain)
+}
+
+/// Converts selectors of a command line: `-l app=web,tier!=db` and `--field-selector=a.b=c`. `None`
+/// for other texts.
+fn selector(text: &str) -> Option<String> {
+    const FLAGS: [&str; 4] = ["-l", "--selector", "--label-selector", "--field-selector"];
+    let (flag, rest) = text.split_once([' ', '='])?;
+    FLAGS.contains(&flag).then_some(())?;
+    let rest = rest.trim();
+    let inner = unquoted(rest).unwrap_or(rest);
+    (!inner.is_empty()).then(|| parts(inner, ",").join(" AND "))
 }
 
 /// Converts ranges of code search: `size:10..50` and `created:2024-01-01..*`. The last day of a

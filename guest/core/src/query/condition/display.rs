@@ -54,6 +54,7 @@ impl Leaf {
             }
             Check::Matches(pattern) => write!(f, "{operand} {not}{pattern}"),
             Check::IsNull => write!(f, "{operand} IS {not}NULL"),
+            Check::IsNumber => write!(f, "{operand} IS {not}NUMBER"),
             Check::HasValue(has_value) => {
                 let not = if *has_value == is_negated { "" } else { "NOT " };
                 write!(f, "{operand} IS {not}EMPTY")

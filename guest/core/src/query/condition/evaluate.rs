@@ -193,6 +193,8 @@ impl Check {
     pub(super) fn test(&self, value: &Value<'_>) -> Option<bool> {
         match self {
             Check::IsNull => Some(*value == Value::Null),
+            Check::IsNumber if *value == Value::Null => None,
+            Check::IsNumber => Some(value.number().is_some()),
             Check::HasValue(has_value) => {
                 let is_empty = *value == Value::Null || value.text() == Some("");
                 Some(is_empty != *has_value)

@@ -62,7 +62,7 @@ pub(super) const SYMBOLS: [(&str, Sign, bool); 24] = [
 ];
 
 /// Operators that are words, without their forms with `NOT`.
-const WORDS: [(&str, Sign); 55] = [
+const WORDS: [(&str, Sign); 63] = [
     ("exists", Sign::Exists),
     ("exist", Sign::Exists),
     ("is equal to", Sign::Compare(Operator::Equal)),
@@ -83,6 +83,14 @@ const WORDS: [(&str, Sign); 55] = [
     ("less than or equal to", Sign::Compare(Operator::AtMost)),
     ("less than", Sign::Compare(Operator::Less)),
     ("fewer than", Sign::Compare(Operator::Less)),
+    ("is on or after", Sign::Compare(Operator::AtLeast)),
+    ("on or after", Sign::Compare(Operator::AtLeast)),
+    ("is on or before", Sign::Compare(Operator::AtMost)),
+    ("on or before", Sign::Compare(Operator::AtMost)),
+    ("is after", Sign::Compare(Operator::More)),
+    ("after", Sign::Compare(Operator::More)),
+    ("is before", Sign::Compare(Operator::Less)),
+    ("before", Sign::Compare(Operator::Less)),
     ("eq", Sign::Compare(Operator::Equal)),
     ("neq", Sign::Unequal),
     ("ne", Sign::Unequal),

@@ -24,7 +24,7 @@ use super::presence::presence;
 use super::{Check, Operator, Test};
 use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
-use crate::query::literal::Literal;
+use crate::query::literal::{ABSENCE, Literal};
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::value::quote;
@@ -259,14 +259,12 @@ impl Parser {
                     empty(operand)
                 } else if reader.keyword(&["present", "defined"]).is_some() {
                     presence(operand)
+                } else if reader.keyword(&["a number"]).is_some() {
+                    Test::leaf(operand, Check::IsNumber)
                 } else {
                     // `is missing` names records without a value, and those with this value.
-                    let is_absent = reader
-                        .clone()
-                        .keyword(&["missing", "absent", "undefined", "unset"])
-                        .is_some();
-                    let absent =
-                        is_absent.then(|| Test::leaf(operand.clone(), Check::IsNull));
+                    let is_absent = reader.clone().keyword(&ABSENCE).is_some();
+                    let absent = is_absent.then(|| Test::leaf(operand.clone(), Check::IsNull));
                     let literal = read_literal(reader, false)?;
                     let mut test = equal(operand, literal)?;
                     if let Test::Leaf(leaf) = &mut test {

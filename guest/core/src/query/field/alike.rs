@@ -22,9 +22,13 @@ impl FieldName {
         let wanted = keys.collect::<Option<Vec<&str>>>()?.join(".");
         let known = known_fields(records, all);
         let full = alike(&known, &wanted)?;
-        let keys = full.split('.').map(|key| NameSegment::Key(key.to_owned()));
-        let name = FieldName { segments: keys.collect(), verbatim: full.to_owned() };
-        let path = name.find(records, all)?;
-        Some((name, path))
+        let named = |keys: Vec<&str>| {
+            let segments = keys.into_iter().map(|key| NameSegment::Key(key.to_owned())).collect();
+            let name = FieldName { segments, verbatim: full.to_owned() };
+            let path = name.find(records, all)?;
+            Some((name, path))
+        };
+        // A key may have dots itself.
+        named(full.split('.').collect()).or_else(|| named(vec![full]))
     }
 }

@@ -95,6 +95,9 @@ pub(super) fn group(members: &Map<String, Value>) -> Option<Result<String, Strin
 /// Converts `{"field": "price", "op": "gt", "value": 5}`. `None` for other objects, and for unknown
 /// operators.
 pub(super) fn comparison(members: &Map<String, Value>) -> Option<Result<String, String>> {
+    if let Some(found) = property(members) {
+        return Some(found);
+    }
     let field = field_name(only(members, &FIELDS)?.as_str()?);
     let operator = only(members, &OPERATORS)?.as_str()?.to_lowercase();
     let value = only(members, &VALUES);
@@ -113,6 +116,78 @@ pub(super) fn comparison(members: &Map<String, Value>) -> Option<Result<String, 
         word => word.replace(['_', ' ', '-', '$'], ""),
     };
     operation(&field, &operator, value.unwrap_or(&Value::Null), value.is_some())
+}
+
+/// Converts a comparison of JSON Logic: `{">": [{"var": "price"}, 5]}`. `None` for other objects.
+pub(super) fn rule(members: &Map<String, Value>) -> Option<Result<String, String>> {
+    let mut members = members.iter();
+    let (Some((operator, value)), None) = (members.next(), members.next()) else { return None };
+    let field = |value: &Value| -> Option<String> {
+        let (name, _) = value.as_object().filter(|object| object.len() == 1)?.iter().next()?;
+        (name == "var").then(|| value["var"].as_str().map(field_name))?
+    };
+    if operator == "!" {
+        let inner = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        let test = match field(inner) {
+            Some(field) => Ok(format!("({field} = false OR {field} IS EMPTY)")),
+            None => super::all(inner.as_object()?).map(|text| format!("NOT ({text})")),
+        };
+        return Some(test);
+    }
+    let [left, right, rest @ ..] = value.as_array()?.as_slice() else { return None };
+    // `{"<": [1, {"var": "price"}, 5]}` is a range.
+    if let ([high], Some(field), "<" | "<=") = (rest, field(right), operator.as_str()) {
+        return Some(literal(left).and_then(|low| {
+            let high = literal(high)?;
+            Ok(format!("{low} {operator} {field} AND {field} {operator} {high}"))
+        }));
+    }
+    rest.is_empty().then_some(())?;
+    Some(match (field(left), field(right), operator.as_str()) {
+        (Some(field), None, "in") => compare(&field, "in", right),
+        // The text or the list contains the value.
+        (None, Some(field), "in") => compare(&field, "contains", left),
+        (Some(field), Some(other), "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
+            Ok(format!("{field} {operator} {other}"))
+        }
+        (Some(field), None, "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
+            literal(right).map(|value| format!("{field} {operator} {value}"))
+        }
+        (None, Some(field), "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
+            literal(left).map(|value| format!("{value} {operator} {field}"))
+        }
+        _ => return None,
+    })
+}
+
+/// Converts a filter of Notion: `{"property": "price", "number": {"greater_than": 5}}`. `None` for
+/// other objects, and for unknown operators.
+fn property(members: &Map<String, Value>) -> Option<Result<String, String>> {
+    let field = field_name(members.get("property")?.as_str()?);
+    let mut tests = members.iter().filter(|(name, _)| *name != "property");
+    let (Some((_, tests)), None) = (tests.next(), tests.next()) else { return None };
+    let mut tests = tests.as_object()?.iter();
+    let (Some((operator, value)), None) = (tests.next(), tests.next()) else { return None };
+    let operator = match operator.as_str() {
+        "equals" => "eq",
+        "does_not_equal" => "neq",
+        "does_not_contain" => "notcontains",
+        "starts_with" => "startswith",
+        "ends_with" => "endswith",
+        "greater_than" | "after" => "gt",
+        "greater_than_or_equal_to" | "on_or_after" => "gte",
+        "less_than" | "before" => "lt",
+        "less_than_or_equal_to" | "on_or_before" => "lte",
+        "is_empty" if *value == Value::Bool(true) => {
+            return operation(&field, "empty", &Value::Null, false);
+        }
+        "is_not_empty" if *value == Value::Bool(true) => {
+            return operation(&field, "notempty", &Value::Null, false);
+        }
+        "contains" => "contains",
+        _ => return None,
+    };
+    operation(&field, operator, value, true)
 }
 
 /// Converts the comparison of a field with an operator. `None` if the operator is unknown.

@@ -26,6 +26,12 @@ impl DateUnit {
     pub(super) const EXACT_DAYS: Self =
         Self { name: "days", seconds: 86_400, rounding: Rounding::Exact };
 
+    /// Returns the number of seconds of a unit.
+    #[allow(clippy::cast_precision_loss, reason = "seconds of a calendar unit")]
+    pub(in crate::query) fn seconds(self) -> f64 {
+        self.seconds as f64
+    }
+
     /// Returns the difference from `earlier` to `later`.
     #[allow(clippy::cast_precision_loss, reason = "seconds of a calendar date")]
     pub(super) fn between(self, later: &DateTime, earlier: &DateTime) -> f64 {

@@ -33,11 +33,37 @@ pub(in crate::query) struct TextPart {
     pub(super) field: Option<Box<Operand>>,
     /// True if a text in quotes cannot be told from the name of a field.
     pub(super) is_unclear: bool,
+    /// The piece of the text that is the part. `None` for the whole text.
+    pub(super) piece: Option<Piece>,
+}
+
+/// A piece of a text between separators.
+#[derive(Clone, Debug)]
+pub(in crate::query) struct Piece {
+    pub(super) separator: String,
+    /// The index of the piece, from 0. Negative indexes count from the end, from -1.
+    pub(super) index: i64,
+}
+
+impl Piece {
+    /// Returns the piece of a text. `None` if the text has too few pieces.
+    fn of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let at = usize::try_from(self.index.unsigned_abs()).ok()?;
+        let separator = self.separator.as_str();
+        match self.index < 0 {
+            true => text.rsplit(separator).nth(at.checked_sub(1)?),
+            false => text.split(separator).nth(at),
+        }
+    }
 }
 
 impl TextPart {
     pub(super) fn of_text(text: String) -> Self {
-        Self { text: Some(text), field: None, is_unclear: false }
+        Self { text: Some(text), field: None, is_unclear: false, piece: None }
+    }
+
+    pub(super) fn of_piece(field: Operand, piece: Piece) -> Self {
+        Self { text: None, field: Some(Box::new(field)), is_unclear: false, piece: Some(piece) }
     }
 
     /// Finds the path of the field in the records.
@@ -71,6 +97,10 @@ impl TextPart {
             is_known = text.is_some() || value == Value::Null;
             count += 1;
         });
+        let text = match &self.piece {
+            Some(piece) => text.and_then(|text| piece.of(&text).map(str::to_owned)),
+            None => text,
+        };
         (is_known && count < 2).then_some(text)
     }
 }

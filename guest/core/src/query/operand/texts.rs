@@ -3,7 +3,7 @@
 
 use super::Operand;
 use super::arithmetic::Expression;
-use super::text_part::{JoinedText, NullParts, TextPart};
+use super::text_part::{JoinedText, NullParts, Piece, TextPart};
 use crate::query::code::parts;
 use crate::query::field::FieldName;
 use crate::query::reader::Reader;
@@ -70,6 +70,41 @@ impl Operand {
         Ok(Self::joining(JoinedText::new(parts, nulls, false), &name))
     }
 
+    /// Reads the arguments of `split_part(email, '@', 2)`, `substring_index(email, '@', -1)` or
+    /// `split(email, '@')[1]`, after the opening parenthesis. Indexes in brackets count from 0, the
+    /// others from 1.
+    pub(super) fn piece(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+        let start = reader.position();
+        let field = Self::read(reader)?;
+        let usage = "write split_part(field, '@', 2), or split(field, '@')[0] for the first part";
+        let separator = if reader.eat(",") { reader.quoted()? } else { None };
+        let separator = separator.filter(|separator| !separator.is_empty());
+        let Some(separator) = separator else { return Err(reader.error(usage)) };
+        let index = match word {
+            "split" => {
+                reader.close()?;
+                let is_open = reader.eat("[");
+                let _ = reader.keyword(&["offset", "safe_offset"]).is_some() && reader.eat("(");
+                let index = signed(reader).filter(|_| is_open);
+                let _ = reader.eat(")");
+                index.filter(|_| reader.eat("]"))
+            }
+            _ => {
+                let number = if reader.eat(",") { signed(reader) } else { None };
+                reader.close()?;
+                // A part from the start counts from 1.
+                let index = number.map(|number| if number > 0 { number - 1 } else { number });
+                // `substring_index` returns all text before a separator.
+                let is_one = number.is_some_and(|number| number.abs() == 1);
+                index.filter(|_| number != Some(0) && (word == "split_part" || is_one))
+            }
+        };
+        let Some(index) = index else { return Err(reader.error(usage)) };
+        let name = format!("{word}({}", reader.since(start));
+        let part = TextPart::of_piece(field, Piece { separator, index });
+        Ok(Self::joining(JoinedText::new(vec![part], NullParts::Null, false), &name))
+    }
+
     fn joining(text: JoinedText, name: &str) -> Self {
         let computed = Some(Box::new(Expression::Text(text)));
         Self { computed, ..Self::new(FieldName::of_key(name)) }
@@ -84,6 +119,15 @@ impl Operand {
 
 fn has_letters(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
+}
+
+/// Reads a whole number, which may have a minus sign. `None` if none is next.
+fn signed(reader: &mut Reader<'_>) -> Option<i64> {
+    let sign = if reader.eat("-") { -1 } else { 1 };
+    let word = reader.peek_word();
+    let number = word.parse::<i64>().ok()?;
+    reader.eat(word);
+    Some(sign * number)
 }
 
 /// Reads a field or a quoted text. If `is_text`, single quotes enclose texts only. `None` if
@@ -102,9 +146,9 @@ fn part(reader: &mut Reader<'_>, is_text: bool) -> Option<TextPart> {
         let field = Some(Box::new(Operand::read(reader).ok()?));
         // A backquote encloses names only.
         let text = Some(text).filter(|_| is_end && mark != '`');
-        return Some(TextPart { text, field, is_unclear: false });
+        return Some(TextPart { text, field, is_unclear: false, piece: None });
     }
     let is_name = mark.is_alphabetic() || "_[$@".contains(mark);
     let field = Operand::read(reader).ok().filter(|_| is_name)?;
-    Some(TextPart { text: None, field: Some(Box::new(field)), is_unclear: false })
+    Some(TextPart { text: None, field: Some(Box::new(field)), is_unclear: false, piece: None })
 }
