@@ -452,6 +452,7 @@ fn is_encoded_body(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
+    use http_body_util::BodyExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -538,5 +539,21 @@ mod tests {
         let resumable = setup.send("").await;
         assert!(setup.session.is_waiting());
         drop((unanswered, server, accepted, resumable));
+    }
+
+    #[tokio::test]
+    async fn comments_before_the_first_message_are_not_all_collected() {
+        let setup = UpstreamSetup::start().await;
+        setup.single.join_fleet(None);
+        let comment = format!(":{}\n\n", "x".repeat(900));
+        let comments = comment.repeat(100);
+        let (response, server) = setup.send(&format!("{EVENTS}{comments}")).await;
+        drop(server);
+        let mut body = response.unwrap().into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(first.len() < 70_000, "{}", first.len());
+        let rest = body.collect().await.unwrap().to_bytes();
+        let all = [first, rest].concat();
+        assert!(String::from_utf8_lossy(&all).starts_with(&format!(": silence\n\n{comments}")));
     }
 }

@@ -22,6 +22,10 @@ use crate::upstream::http_upstream::{HttpUpstream, next_chunk};
 use context_guard_protocol::answer::trim_padding;
 use context_guard_protocol::sse::{Event, Framer};
 
+/// The size, in bytes, above which the beginning of a stream is sent although it has no message.
+/// Otherwise a stream of comments without end would fill the memory.
+const MAX_START_BYTES: usize = 64 << 10;
+
 /// The requests of a POST that an event stream answers.
 pub(super) struct PostedRequests {
     pub(super) unanswered: UnansweredRequests,
@@ -78,7 +82,8 @@ pub(super) enum StreamState {
 
 impl StreamState {
     /// Waits for the first event with a message. Includes the events without a message before it,
-    /// because servers begin a stream with an empty event (MCP 2025-11-25, SEP-1699).
+    /// because servers begin a stream with an empty event (MCP 2025-11-25, SEP-1699). Returns
+    /// without a message if these exceed [`MAX_START_BYTES`].
     pub(super) fn first_message(self) -> BoxFuture<'static, NextEvent> {
         Box::pin(async move {
             let (mut state, mut start) = (self, Vec::new());
@@ -89,7 +94,7 @@ impl StreamState {
                 };
                 let has_message = event.data().is_some_and(|data| !data.is_empty());
                 start.extend_from_slice(&event.0);
-                if has_message {
+                if has_message || start.len() > MAX_START_BYTES {
                     return (Some(start), stream);
                 }
                 state = Self::Next(stream);
