@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde::de::IgnoredAny;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::notes::{CallEnd, CallNotes, ProgramCall, ProgramRequest};
@@ -46,8 +47,18 @@ impl ChannelHost {
     }
 }
 
+/// Returns true if a text is a JSON object. The arguments of a call become a part of a request, so
+/// that other text could add members to the request or more messages.
+fn is_object(text: &str) -> bool {
+    let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
+    is_json && text.trim_start().starts_with('{')
+}
+
 impl ProgramHost for ChannelHost {
     fn start_call(&mut self, server: &str, tool: &str, arguments: &str) -> Result<u32, String> {
+        if !is_object(arguments) {
+            return Err("the arguments are not a JSON object".to_owned());
+        }
         let job = self.notes.begin(server, tool)?;
         let call = ProgramCall {
             job,
@@ -98,5 +109,28 @@ impl ProgramHost for ChannelHost {
             return Err("this answer is too large to be read whole: use rows()".to_owned());
         }
         Ok(part.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use super::super::results::result_channel;
+    use crate::session::tests::filter;
+
+    #[test]
+    fn arguments_must_be_an_object() {
+        let (requests, mut started) = tokio::sync::mpsc::unbounded_channel();
+        let (_results, ended) = result_channel();
+        let notes = CallNotes::new(10);
+        let context = CallContext::default();
+        let mut host = ChannelHost::new(requests, ended, filter(), context, Arc::clone(&notes));
+        for refused in ["", "[]", "1", "null", "{", "{}}", r#"{}},"id":1,"x":{{}"#, "{} {}"] {
+            assert!(host.start_call("s", "t", refused).is_err(), "{refused}");
+        }
+        assert!(started.try_recv().is_err() && notes.totals().0 == 0);
+        assert_eq!(host.start_call("s", "t", r#" {"a": [1]} "#), Ok(1));
+        assert!(matches!(started.try_recv(), Ok(ProgramRequest::Call(_))));
     }
 }
