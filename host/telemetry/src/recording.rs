@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use context_guard_cursor_store::Clock;
@@ -23,6 +23,8 @@ use crate::{Error, Result};
 
 /// The maximum number of exchanges in the queue of the writer.
 const MAX_QUEUED: usize = 64;
+/// The maximum size of the messages in the queue of the writer, in bytes.
+const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// Words in the names of secrets. The value of a JSON member is redacted if its name contains one
 /// of them.
 const SECRET_NAMES: [&str; 8] =
@@ -78,6 +80,38 @@ struct Seen {
     request: Vec<u8>,
     response: Vec<u8>,
     timestamp: u64,
+    _queued: QueuedBytes,
+}
+
+/// The exchanges that wait for the writer.
+#[derive(Default)]
+struct QueueState {
+    bytes: AtomicUsize,
+    /// The number of sampled exchanges that were not queued.
+    dropped: AtomicU64,
+    /// True if the log has already reported that exchanges were dropped.
+    is_reported: AtomicBool,
+}
+
+/// The bytes of one exchange in the queue. They count until this value is dropped.
+struct QueuedBytes {
+    state: Arc<QueueState>,
+    bytes: usize,
+}
+
+impl QueuedBytes {
+    /// Counts `bytes` more bytes. Returns `None` if the queue would exceed `max` bytes.
+    fn reserve(state: &Arc<QueueState>, bytes: usize, max: usize) -> Option<Self> {
+        let sum = |queued: usize| queued.checked_add(bytes).filter(|sum| *sum <= max);
+        state.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).ok()?;
+        Some(Self { state: Arc::clone(state), bytes })
+    }
+}
+
+impl Drop for QueuedBytes {
+    fn drop(&mut self) {
+        self.state.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A running recording.
@@ -85,6 +119,7 @@ pub struct Recording {
     every: u64,
     seen: AtomicU64,
     queue: SyncSender<Seen>,
+    queued: Arc<QueueState>,
     clock: Arc<dyn Clock>,
 }
 
@@ -117,7 +152,15 @@ impl Recording {
             .spawn(move || write(file, room, &redactor, &seen))?;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 at least")]
         let every = (1.0 / options.share.min(1.0)).round() as u64;
-        Ok(Some(Self { every, seen: AtomicU64::new(0), queue, clock }))
+        let (seen, queued) = (AtomicU64::new(0), Arc::default());
+        Ok(Some(Self { every, seen, queue, queued, clock }))
+    }
+
+    /// Returns the number of sampled exchanges that are not recorded, because the file is written
+    /// too slowly or the recording has stopped.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.queued.dropped.load(Ordering::Relaxed)
     }
 
     /// Records an exchange if it is sampled. Only then are the messages copied. `response` is the
@@ -126,13 +169,29 @@ impl Recording {
         if !self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every) {
             return;
         }
-        let _ = self.queue.try_send(Seen {
-            cx: cx.clone(),
-            endpoint: decision.endpoint.clone(),
-            request: request.to_vec(),
-            response: response.to_vec(),
-            timestamp: u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX),
+        let bytes = request.len().saturating_add(response.len());
+        let queued = QueuedBytes::reserve(&self.queued, bytes, MAX_QUEUED_BYTES);
+        let sent = queued.is_some_and(|queued| {
+            let seen = Seen {
+                cx: cx.clone(),
+                endpoint: decision.endpoint.clone(),
+                request: request.to_vec(),
+                response: response.to_vec(),
+                timestamp: u64::try_from(self.clock.now().as_millis()).unwrap_or(u64::MAX),
+                _queued: queued,
+            };
+            self.queue.try_send(seen).is_ok()
         });
+        if !sent {
+            self.count_dropped();
+        }
+    }
+
+    fn count_dropped(&self) {
+        self.queued.dropped.fetch_add(1, Ordering::Relaxed);
+        if !self.queued.is_reported.swap(true, Ordering::Relaxed) {
+            warn!("the recording lacks exchanges: its file is written too slowly, or is complete");
+        }
     }
 }
 
@@ -250,6 +309,34 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn queued_bytes_are_limited() {
+        let state = Arc::<QueueState>::default();
+        let reserve = |bytes| QueuedBytes::reserve(&state, bytes, 100);
+        let first = reserve(60);
+        assert!(first.is_some() && reserve(41).is_none());
+        assert!(reserve(40).is_some(), "a refused exchange counts no bytes");
+        drop(first);
+        assert!(reserve(100).is_some() && reserve(usize::MAX).is_none());
+        assert_eq!(state.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn exchanges_above_the_limit_of_bytes_are_dropped() {
+        // Nobody takes exchanges from this queue.
+        let (queue, waiting) = sync_channel(MAX_QUEUED);
+        let clock = Arc::new(context_guard_cursor_store::clock::SystemClock);
+        let (seen, queued) = (AtomicU64::new(0), Arc::default());
+        let recording = Recording { every: 1, seen, queue, queued, clock };
+        let response = vec![b' '; 10 << 20];
+        let (cx, decision) = (CallContext::default(), Decision::default());
+        for _ in 0..8 {
+            recording.offer(&cx, b"{}", &response, &decision);
+        }
+        assert_eq!((waiting.try_iter().count(), recording.dropped()), (6, 2));
+        assert_eq!(recording.queued.bytes.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn secrets_are_redacted_everywhere() {
