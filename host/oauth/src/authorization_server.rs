@@ -3,8 +3,12 @@
 use oauth2::url::Url;
 use serde::Deserialize;
 
-use crate::fetch::{Fetcher, secure_url};
+use crate::fetch::Fetcher;
+use crate::reach::Reach;
 use crate::{Error, Result};
+
+/// The name of an issuer in errors.
+pub(crate) const ISSUER: &str = "the authorization server";
 
 /// The members of an authorization server's metadata that logins use.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -22,15 +26,16 @@ pub(crate) struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    /// Fetches the metadata of the server with this issuer.
+    /// Fetches the metadata of the server with this issuer. `reach` has the hosts to which they may
+    /// direct requests.
     ///
     /// # Errors
-    /// The metadata cannot be fetched, or are those of another issuer.
-    pub(crate) async fn fetch(fetcher: &Fetcher, issuer: &str) -> Result<Self> {
-        let places = metadata_urls(&secure_url(issuer, "the authorization server")?);
+    /// The metadata cannot be fetched, are those of another issuer, or exceed the reach.
+    pub(crate) async fn fetch(fetcher: &Fetcher, issuer: &str, reach: Reach) -> Result<Self> {
+        let places = metadata_urls(&reach.url(issuer, ISSUER)?);
         for place in &places {
             let Some(metadata) = fetcher.document::<Self>(place).await? else { continue };
-            metadata.check(issuer, place)?;
+            metadata.check(issuer, place, reach)?;
             return Ok(metadata);
         }
         Err(Error::Discovery(format!(
@@ -39,7 +44,7 @@ impl ServerMetadata {
         )))
     }
 
-    fn check(&self, issuer: &str, place: &str) -> Result<()> {
+    fn check(&self, issuer: &str, place: &str, reach: Reach) -> Result<()> {
         // Otherwise one server could pose as another (RFC 8414, 3.3).
         if self.issuer.trim_end_matches('/') != issuer.trim_end_matches('/') {
             return Err(Error::Refused(format!(
@@ -47,13 +52,13 @@ impl ServerMetadata {
                 self.issuer
             )));
         }
-        secure_url(&self.token_endpoint, "the token endpoint")?;
+        reach.url(&self.token_endpoint, "the token endpoint")?;
         for (endpoint, what) in [
             (&self.authorization_endpoint, "the authorization endpoint"),
             (&self.registration_endpoint, "the registration endpoint"),
             (&self.device_authorization_endpoint, "the endpoint of the device flow"),
         ] {
-            endpoint.as_ref().map(|endpoint| secure_url(endpoint, what)).transpose()?;
+            endpoint.as_ref().map(|endpoint| reach.url(endpoint, what)).transpose()?;
         }
         Ok(())
     }
@@ -104,10 +109,15 @@ mod tests {
             token_endpoint: "https://id.example/token".to_owned(),
             ..ServerMetadata::default()
         };
-        assert!(metadata.check("https://id.example/", "x").is_ok());
-        assert!(metadata.check("https://other.example", "x").is_err());
+        let check = |metadata: &ServerMetadata, issuer| metadata.check(issuer, "x", Reach::Public);
+        assert!(check(&metadata, "https://id.example/").is_ok());
+        assert!(check(&metadata, "https://other.example").is_err());
         let plain = "http://id.example/token".to_owned();
-        let insecure = ServerMetadata { token_endpoint: plain, ..metadata };
-        assert!(insecure.check("https://id.example", "x").is_err());
+        let insecure = ServerMetadata { token_endpoint: plain, ..metadata.clone() };
+        assert!(check(&insecure, "https://id.example").is_err());
+        let private = Some("http://127.0.0.1:6379/register".to_owned());
+        let private = ServerMetadata { registration_endpoint: private, ..metadata };
+        assert!(check(&private, "https://id.example").is_err());
+        assert!(private.check("https://id.example", "x", Reach::Private).is_ok());
     }
 }

@@ -2,15 +2,16 @@
 //! a protected resource (RFC 9728).
 
 use bytes::Bytes;
-use context_guard_config::{OAuth, is_secure_url};
+use context_guard_config::OAuth;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, StatusCode};
 use oauth2::url::Url;
 use serde::Deserialize;
 
-use crate::authorization_server::ServerMetadata;
+use crate::authorization_server::{ISSUER, ServerMetadata};
 use crate::challenge::Challenge;
 use crate::fetch::{Fetcher, secure_url};
+use crate::reach::Reach;
 use crate::{Error, Result};
 
 /// The first request of an MCP client. An upstream that needs a token answers it with 401 and a
@@ -38,6 +39,7 @@ pub(crate) struct Discovered {
 /// Finds the authorization server of the upstream at `url`.
 pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> Result<Discovered> {
     let target = secure_url(url, "the upstream")?;
+    let reach = Reach::of(&target);
     let challenge = challenge(fetcher, url).await?;
     let metadata = resource_metadata(fetcher, &target, challenge.as_ref()).await?;
     let own_origin = target.origin().ascii_serialization();
@@ -45,7 +47,8 @@ pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> 
         Some(found) => {
             check_resource(&found.resource, &target)?;
             let issuer = settings.authorization_server.clone().or_else(|| {
-                found.authorization_servers.iter().find(|server| is_secure_url(server)).cloned()
+                let mut servers = found.authorization_servers.iter();
+                servers.find(|server| reach.url(server, "").is_ok()).cloned()
             });
             (issuer.unwrap_or(own_origin), found.resource, found.scopes_supported)
         }
@@ -55,7 +58,12 @@ pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> 
             (issuer, canonical(&target), Vec::new())
         }
     };
-    let server = ServerMetadata::fetch(fetcher, &issuer).await?;
+    // The operator may have named a private server for an upstream elsewhere.
+    let reach = match &settings.authorization_server {
+        Some(server) if reach == Reach::Public => Reach::of(&secure_url(server, ISSUER)?),
+        _ => reach,
+    };
+    let server = ServerMetadata::fetch(fetcher, &issuer, reach).await?;
     let demanded = challenge.map(|challenge| challenge.scopes).unwrap_or_default();
     let scopes = if demanded.is_empty() { proposed } else { demanded };
     Ok(Discovered { server, resource, scopes })
@@ -84,7 +92,7 @@ async fn resource_metadata(
     challenge: Option<&Challenge>,
 ) -> Result<Option<ResourceMetadata>> {
     if let Some(place) = challenge.and_then(|challenge| challenge.resource_metadata.as_deref()) {
-        secure_url(place, "the metadata of the upstream")?;
+        Reach::of(target).url(place, "the metadata of the upstream")?;
         return fetcher.document(place).await;
     }
     let root =
@@ -121,6 +129,18 @@ fn canonical(target: &Url) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn metadata_at_private_addresses_are_refused() {
+        let fetcher = Fetcher::new(context_guard_access::http_client());
+        let target = Url::parse("https://a.example/mcp").unwrap();
+        for place in ["http://127.0.0.1:1/metadata", "https://10.0.0.1/metadata"] {
+            let resource_metadata = Some(place.to_owned());
+            let challenge = Challenge { resource_metadata, ..Challenge::default() };
+            let found = super::resource_metadata(&fetcher, &target, Some(&challenge)).await;
+            assert!(matches!(found, Err(Error::Refused(_))), "{place}: {found:?}");
+        }
+    }
 
     #[test]
     fn resource_must_contain_the_upstream() {

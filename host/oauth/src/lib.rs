@@ -15,6 +15,7 @@ mod exchange;
 mod fetch;
 mod login;
 mod login_options;
+mod reach;
 mod redirect;
 mod registration;
 mod store;
