@@ -171,7 +171,7 @@ impl UpstreamTokens {
         }
         match refresh(&self.fetcher, &token, &refresh_token).await {
             Ok(Refreshed::Token(new)) => {
-                if let Err(error) = self.store.save(&self.upstream, principal, &new) {
+                if let Err(error) = self.save(principal, &new).await {
                     warn!(upstream = self.upstream, "a refreshed token cannot be stored: {error}");
                     return Err(self.unavailable(&error));
                 }
@@ -186,6 +186,14 @@ impl UpstreamTokens {
             }
             Err(error) => Err(self.unavailable(&error)),
         }
+    }
+
+    /// Stores a token on a blocking thread, because this waits for the disk.
+    async fn save(&self, principal: &str, token: &StoredToken) -> Result<()> {
+        let (store, upstream) = (Arc::clone(&self.store), self.upstream.clone());
+        let (principal, token) = (principal.to_owned(), token.clone());
+        let saving = tokio::task::spawn_blocking(move || store.save(&upstream, &principal, &token));
+        saving.await.map_err(std::io::Error::other)?
     }
 
     fn entry(&self, principal: &str) -> Arc<PrincipalTokens> {
