@@ -299,7 +299,9 @@ pub struct UpstreamLimits {
     /// Further requests take turns.
     #[schemars(range(min = 1))]
     pub concurrency: usize,
-    /// Failures in a row that open the circuit breaker.
+    /// Failures in a row that open the circuit breaker. Failures that may be the fault of a
+    /// caller's request count at most a share for each caller: this number, divided by the number
+    /// of callers within the last minute, but at least one.
     #[schemars(range(min = 1))]
     pub failures: u32,
     /// Seconds for which the circuit breaker is open, doubled with each further failure up to a

@@ -15,8 +15,9 @@ pub struct UpstreamSandbox {
     /// The folders and files that the command may read, execute and change. They must exist, and
     /// may contain `${env:NAME}`.
     pub write: Vec<PathBuf>,
-    /// The TCP ports to which the command may connect. It then has no Unix sockets, and with an
-    /// empty list no network. Without a list, it may connect to everything.
+    /// The TCP ports to which the command may connect. It then has no Unix sockets. UDP stays open
+    /// to all addresses, because names need it; with an empty list, there is no network at all.
+    /// Without a list, the command may connect to everything.
     #[schemars(inner(range(min = 1)))]
     pub connect: Option<Vec<u16>>,
     /// The system calls of the command.
