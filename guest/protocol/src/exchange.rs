@@ -256,20 +256,32 @@ impl HttpExchange {
             sent.extend(mcp.on_stream_end(UPSTREAM_UNAVAILABLE, reason));
             return sent;
         }
-        if self.framer.pending_bytes() <= self.limits.max_body {
-            return sent;
+        if self.framer.pending_bytes() > self.limits.max_body {
+            sent.extend(self.on_oversized_event(filter));
         }
+        sent
+    }
+
+    /// Returns the number of bytes of the incomplete event that [`Self::on_events`] retains.
+    #[must_use]
+    pub fn pending_event_bytes(&self) -> usize {
+        self.framer.pending_bytes()
+    }
+
+    /// Gives up the incomplete event, because it is too long or the host has no memory for it.
+    /// Returns the bytes to send to the client.
+    pub fn on_oversized_event(&mut self, filter: &mut dyn MessageFilter) -> Vec<u8> {
         if self.is_dropping {
             self.framer.discard_partial();
-            return sent;
+            return Vec::new();
         }
         filter.on_limit_exceeded();
         if self.limits.over_max_body == OverLimit::Forward {
-            sent.extend(self.framer.finish().into_iter().flat_map(|event| event.0));
             self.kind = ExchangeKind::Ignored;
-            return sent;
+            return self.framer.finish().map(|event| event.0).unwrap_or_default();
         }
         let reason = self.too_long_reason();
+        let mut sent = Vec::new();
         if let ExchangeKind::Mcp(mcp) = &mut self.kind {
             let failed = mcp.fail(TOO_LARGE, &reason);
             sent.extend(failed.iter().flat_map(|answer| Event::message(None, answer).0));

@@ -2,6 +2,7 @@
 //! upstreams.
 //!
 //! - [`agentgateway`]: agentgateway's `ext_mcp`.
+//! - [`body_memory`]: the memory for bodies from Envoy.
 //! - [`collected_body`]: bodies from Envoy until they are complete.
 //! - [`envoy`]: Envoy's `ext_proc`. [`envoy_exchange`] has the state of one HTTP request.
 //! - [`messages`]: the guard, with the records of telemetry.
@@ -10,6 +11,7 @@
 //! - [`transfers`]: how Envoy sends bodies.
 
 mod agentgateway;
+mod body_memory;
 mod collected_body;
 mod envoy;
 mod envoy_exchange;
@@ -99,7 +101,7 @@ impl Gateway {
         let max_bytes = external.max_body.max(external.max_buffered) + MESSAGE_OVERHEAD;
         match service {
             ExternalService::Envoy => {
-                let processor = EnvoyProcessor::new(guard, settings);
+                let processor = EnvoyProcessor::new(guard, settings, &self.config.timeouts);
                 let server = ExternalProcessorServer::new(processor);
                 let server = server.max_decoding_message_size(max_bytes);
                 listener.serve(server, stopping, drain).await;

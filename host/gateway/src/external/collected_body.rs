@@ -3,16 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::memory_shares::{MemoryShare, MemoryShares};
-
-/// The maximum total size of all bodies, in bytes, unless a single body may be larger.
-const MAX_TOTAL_BYTES: usize = 512 << 20;
-
-/// The memory for the bodies of all exchanges. Each principal may use half of it.
-pub(super) fn body_memory(max_body: usize) -> Arc<MemoryShares> {
-    let total = MAX_TOTAL_BYTES.max(max_body.saturating_mul(2));
-    MemoryShares::new(total, total / 2)
-}
+use super::body_memory::{BodyMemory, BodyShare};
 
 /// The treatment of a body.
 pub(super) enum BodyState {
@@ -22,8 +13,8 @@ pub(super) enum BodyState {
     Whole,
     /// The bytes are collected until the body ends.
     Collect(CollectedBody),
-    /// The events of a stream are shaped one by one.
-    Events,
+    /// The events of a stream are shaped one by one. The share counts the incomplete event.
+    Events(BodyShare),
     /// The body was already replaced. Its remaining chunks are dropped.
     Drop,
 }
@@ -33,27 +24,49 @@ impl BodyState {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         if let Self::Collect(body) = self { body.into_bytes() } else { Vec::new() }
     }
+
+    /// Returns the share of the memory for bodies. `None` if this body uses none.
+    pub(super) fn share(&self) -> Option<&BodyShare> {
+        match self {
+            Self::Collect(body) => Some(&body.share),
+            Self::Events(share) => Some(share),
+            Self::Pass | Self::Whole | Self::Drop => None,
+        }
+    }
+}
+
+/// The reason why a body is not collected to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyExcess {
+    /// The body is too long.
+    TooLong,
+    /// The body was given up, because the bodies of all exchanges exceed their memory.
+    NoMemory,
 }
 
 /// The parts of a body that have arrived.
 pub(super) struct CollectedBody {
     bytes: Vec<u8>,
     max_bytes: usize,
-    share: MemoryShare,
+    share: BodyShare,
 }
 
 impl CollectedBody {
     /// Creates an empty body of at most `max_bytes` bytes, in the share of a principal.
-    pub(super) fn new(max_bytes: usize, memory: &Arc<MemoryShares>, principal: &str) -> Self {
-        Self { bytes: Vec::new(), max_bytes, share: memory.holder(&principal.into()) }
+    pub(super) fn new(max_bytes: usize, memory: &Arc<BodyMemory>, principal: &str) -> Self {
+        Self { bytes: Vec::new(), max_bytes, share: BodyShare::new(memory, principal) }
     }
 
-    /// Appends a part. Returns false if the body is too long, or longer than its part of the memory
-    /// for all bodies.
-    pub(super) fn push(&mut self, part: &[u8]) -> bool {
+    /// Appends a part.
+    ///
+    /// # Errors
+    /// The reason why the body is not collected further. Its bytes include the part.
+    pub(super) fn push(&mut self, part: &[u8]) -> Result<(), BodyExcess> {
         self.bytes.extend_from_slice(part);
-        let max_bytes = self.share.resize(self.bytes.len()).min(self.max_bytes);
-        self.bytes.len() <= max_bytes
+        if self.bytes.len() > self.max_bytes {
+            return Err(BodyExcess::TooLong);
+        }
+        self.share.resize(self.bytes.len()).then_some(()).ok_or(BodyExcess::NoMemory)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -72,14 +85,17 @@ mod tests {
 
     #[test]
     fn bodies_of_all_exchanges_share_memory() {
-        let memory = MemoryShares::new(1_000, 500);
+        let memory = BodyMemory::new(1_000, 500);
         let body = |principal: &str| CollectedBody::new(400, &memory, principal);
         let (mut first, mut second, mut other) = (body("ann"), body("ann"), body("bob"));
-        assert!(first.push(&[0; 400]) && second.push(&[0; 100]) && other.push(&[0; 400]));
-        assert!(!second.push(&[0; 200]), "the principal has two bodies");
+        for (body, bytes) in [(&mut first, 400), (&mut second, 100), (&mut other, 400)] {
+            assert_eq!(body.push(&vec![0; bytes]), Ok(()));
+        }
+        // The principal has two bodies.
+        assert_eq!(second.push(&[0; 200]), Ok(()));
+        assert_eq!(first.push(b""), Err(BodyExcess::NoMemory));
+        assert_eq!(other.push(&[0; 1]), Err(BodyExcess::TooLong));
         assert_eq!(second.into_bytes().len(), 300);
-        assert!(!first.push(&[0; 1]), "the body is too long");
-        drop(first);
-        assert!(body("ann").push(&[0; 400]));
+        assert_eq!(body("ann").push(&[0; 400]), Ok(()));
     }
 }

@@ -12,16 +12,21 @@ use std::sync::Arc;
 
 use context_guard_grpc::ext_proc::processing_request::Request;
 use context_guard_grpc::ext_proc::{HttpBody, HttpHeaders, ProcessingResponse};
+use context_guard_protocol::code::REFUSED;
 use context_guard_protocol::http::{
     HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
 };
-use context_guard_protocol::{HttpExchange, MessageFilter as _, Settings, header as headers};
+use context_guard_protocol::{
+    HttpExchange, MessageFilter as _, Settings, header as headers, response,
+};
+use tokio_util::sync::CancellationToken;
 
-use super::collected_body::{BodyState, CollectedBody};
+use super::body_memory::{BodyMemory, BodyShare};
+use super::collected_body::{BodyExcess, BodyState, CollectedBody};
 use super::envoy_replies::{BodyChange, CONTENT_LENGTH, Direction, HeadChange, Overrides, Replies};
 use super::messages::{ExternalGuard, ExternalMessages};
 use super::transfers::{self, Transfers};
-use crate::memory_shares::MemoryShares;
+use crate::config::Timeouts;
 use crate::tasks::GuardInput;
 
 /// The state of one HTTP request and its response.
@@ -30,7 +35,7 @@ pub(crate) struct EnvoyExchange {
     settings: Settings,
     transfers: Transfers,
     /// The memory for the bodies of all exchanges.
-    bodies: Arc<MemoryShares>,
+    bodies: Arc<BodyMemory>,
     exchange: Option<HttpExchange>,
     messages: ExternalMessages,
     request: BodyState,
@@ -48,7 +53,7 @@ impl EnvoyExchange {
         guard: Arc<ExternalGuard>,
         settings: Settings,
         transfers: Transfers,
-        bodies: Arc<MemoryShares>,
+        bodies: Arc<BodyMemory>,
     ) -> Self {
         Self {
             bodies,
@@ -81,7 +86,7 @@ impl EnvoyExchange {
             BodyState::Collect(body) => body.len(),
             BodyState::Whole => 0,
             // An event may have begun in an earlier part.
-            BodyState::Events => return Some(GuardInput::Parts),
+            BodyState::Events(_) => return Some(GuardInput::Parts),
         };
         Some(match body {
             Some(body) if before == 0 && is_request => GuardInput::Request(&body.body),
@@ -93,6 +98,47 @@ impl EnvoyExchange {
     /// Returns the caller of the request. `None` before its head has arrived.
     pub(crate) fn caller(&self) -> Option<&context_guard_protocol::Caller> {
         self.exchange.as_ref()?.caller()
+    }
+
+    /// Returns true if the next message from Envoy is a part of a request body that is collected.
+    pub(crate) fn collects_request(&self) -> bool {
+        matches!(self.request, BodyState::Collect(_))
+    }
+
+    /// Returns the token that is cancelled when other bodies need the memory of this exchange.
+    /// [`Self::give_up`] releases it. `None` if the exchange uses no memory.
+    pub(crate) fn given_up(&self) -> Option<CancellationToken> {
+        self.request.share().or(self.response.share())?.given_up()
+    }
+
+    /// Releases the memory of the body that is collected. Returns the messages to send to Envoy.
+    ///
+    /// # Errors
+    /// The reason why the exchange cannot continue: unless it is `FULL_DUPLEX_STREAMED`, Envoy
+    /// accepts no message before the next part of the body.
+    pub(crate) fn give_up(&mut self) -> Result<Vec<ProcessingResponse>, &'static str> {
+        if self.collects_request() {
+            return Ok(self.give_up_request(BodyExcess::NoMemory, false));
+        }
+        if !self.is_duplex(Direction::Response) {
+            return Err("other bodies need the memory of a response");
+        }
+        let (BodyState::Events(share), Some(exchange)) = (&mut self.response, &mut self.exchange)
+        else {
+            return Ok(self.on_oversized_response(false));
+        };
+        let sent = exchange.on_oversized_event(&mut self.messages);
+        share.resize(0);
+        Ok(self.replies(Direction::Response).replace_part(sent, false))
+    }
+
+    /// Refuses a request whose body does not arrive within the time limits. Returns the messages to
+    /// send to Envoy.
+    pub(crate) fn refuse_slow_request(&mut self, timeouts: &Timeouts) -> Vec<ProcessingResponse> {
+        self.guard.recorder.refused(self.principal(), "slow", "");
+        self.exchange = None;
+        self.request = BodyState::Pass;
+        self.replies(Direction::Request).immediate(&request_timeout(timeouts)).into()
     }
 
     /// Handles a message from Envoy. Returns the messages to send to Envoy.
@@ -113,10 +159,13 @@ impl EnvoyExchange {
         })
     }
 
+    fn principal(&self) -> &str {
+        self.caller().map_or("", |caller| &caller.principal)
+    }
+
     /// Returns the state of a body that is collected, of at most `max_bytes` bytes.
     fn collect(&self, max_bytes: usize) -> BodyState {
-        let principal = self.caller().map_or("", |caller| &caller.principal);
-        BodyState::Collect(CollectedBody::new(max_bytes, &self.bodies, principal))
+        BodyState::Collect(CollectedBody::new(max_bytes, &self.bodies, self.principal()))
     }
 
     fn is_duplex(&self, direction: Direction) -> bool {
@@ -157,7 +206,7 @@ impl EnvoyExchange {
         }
         let max_bytes = self.settings.max_buffered;
         if content_length(head).is_some_and(|length| length > max_bytes) {
-            return match self.refuse_request() {
+            return match self.refuse_request(BodyExcess::TooLong) {
                 Some(response) => replies.immediate(&response).into(),
                 None => replies.head(&HeadChange::default(), &Overrides::IGNORE).into(),
             };
@@ -203,13 +252,31 @@ impl EnvoyExchange {
         }
     }
 
-    /// Records that a request exceeds the size limit. Returns the response, or `None` if the
-    /// request is forwarded without the guard.
-    fn refuse_request(&mut self) -> Option<HttpResponse> {
+    /// Records that a request exceeds a limit. Returns the response, or `None` if the request is
+    /// forwarded without the guard.
+    fn refuse_request(&mut self, excess: BodyExcess) -> Option<HttpResponse> {
         self.messages.on_limit_exceeded();
         self.exchange = None;
         self.request = BodyState::Pass;
-        HttpResponse::request_too_long(&self.settings)
+        let too_long = HttpResponse::request_too_long(&self.settings)?;
+        Some(match excess {
+            BodyExcess::TooLong => too_long,
+            BodyExcess::NoMemory => try_again(),
+        })
+    }
+
+    /// Refuses or forwards a request whose body exceeds a limit. `is_last` is true if its last part
+    /// has arrived.
+    fn give_up_request(&mut self, excess: BodyExcess, is_last: bool) -> Vec<ProcessingResponse> {
+        let replies = self.replies(Direction::Request);
+        if excess == BodyExcess::NoMemory {
+            self.guard.recorder.refused(self.principal(), "memory", "");
+        }
+        let body = std::mem::replace(&mut self.request, BodyState::Pass).into_bytes();
+        match self.refuse_request(excess) {
+            Some(response) => replies.immediate(&response).into(),
+            None => replies.forward(HeadChange::default(), body, is_last),
+        }
     }
 
     fn on_request_body(&mut self, part: HttpBody) -> Vec<ProcessingResponse> {
@@ -226,12 +293,8 @@ impl EnvoyExchange {
                 }
             }
             BodyState::Collect(body) => {
-                if !body.push(&part.body) {
-                    let body = std::mem::replace(&mut self.request, BodyState::Pass).into_bytes();
-                    return match self.refuse_request() {
-                        Some(response) => replies.immediate(&response).into(),
-                        None => replies.forward(HeadChange::default(), body, part.end_of_stream),
-                    };
+                if let Err(excess) = body.push(&part.body) {
+                    return self.give_up_request(excess, part.end_of_stream);
                 }
                 if part.end_of_stream { self.finish_request(true) } else { Vec::new() }
             }
@@ -292,7 +355,8 @@ impl EnvoyExchange {
                 None => pass(),
             },
             ResponseAction::Events => {
-                self.response = BodyState::Events;
+                let share = BodyShare::new(&self.bodies, self.principal());
+                self.response = BodyState::Events(share);
                 replies.head(&unsized_head, &Overrides::STREAM_RESPONSE).into()
             }
             ResponseAction::Collect { max_bytes, .. } if self.is_duplex(Direction::Response) => {
@@ -329,9 +393,18 @@ impl EnvoyExchange {
         match &mut self.response {
             BodyState::Pass => replies.pass(part),
             BodyState::Drop => replies.replace_part(Vec::new(), part.end_of_stream),
-            BodyState::Events => {
+            BodyState::Events(share) => {
                 let is_last = part.end_of_stream;
-                let sent = exchange.on_events(&mut self.messages, &part.body, is_last);
+                let received = exchange.pending_event_bytes() + part.body.len();
+                let mut sent = exchange.on_events(&mut self.messages, &part.body, is_last);
+                if exchange.pending_event_bytes() < received {
+                    // The event has ended. A later one is younger.
+                    share.resize(0);
+                }
+                if !share.resize(exchange.pending_event_bytes()) {
+                    sent.extend(exchange.on_oversized_event(&mut self.messages));
+                    share.resize(0);
+                }
                 if sent == part.body {
                     replies.pass(part)
                 } else {
@@ -347,7 +420,7 @@ impl EnvoyExchange {
                 replies.changed_body(&change, body).into()
             }
             BodyState::Collect(body) => {
-                if !body.push(&part.body) {
+                if body.push(&part.body).is_err() {
                     return self.on_oversized_response(part.end_of_stream);
                 }
                 if part.end_of_stream {
@@ -361,7 +434,7 @@ impl EnvoyExchange {
         }
     }
 
-    /// Replaces or forwards a response body that exceeds the size limit. `is_last` is true for its
+    /// Replaces or forwards a response body that exceeds a limit. `is_last` is true for its
     /// last part.
     fn on_oversized_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
         let replies = self.replies(Direction::Response);
@@ -407,7 +480,7 @@ impl EnvoyExchange {
                 // better than a truncated answer.
                 return Err("the response has trailers: use FULL_DUPLEX_STREAMED");
             }
-            (BodyState::Events, Some(exchange)) if is_duplex => {
+            (BodyState::Events(_), Some(exchange)) if is_duplex => {
                 let sent = exchange.on_events(&mut self.messages, b"", true);
                 let replies = self.replies(Direction::Response);
                 if sent.is_empty() { Vec::new() } else { replies.replace_part(sent, false) }
@@ -418,6 +491,23 @@ impl EnvoyExchange {
         replies.push(self.replies(Direction::Response).trailers());
         Ok(replies)
     }
+}
+
+/// Returns the response to a request whose body does not arrive within the time limits.
+fn request_timeout(timeouts: &Timeouts) -> HttpResponse {
+    let text = format!(
+        "The request body did not arrive in time: {} s for each part (timeouts.bodyPartSeconds), {} s in total (timeouts.bodySeconds).",
+        timeouts.body_part_seconds, timeouts.body_seconds
+    );
+    HttpResponse::json(408, response::error("null", REFUSED, &text))
+}
+
+/// Returns the response to a request whose body was given up, because other bodies need its memory.
+fn try_again() -> HttpResponse {
+    let text = "The gateway is receiving as many bytes as it can take. Try again soon.";
+    let mut response = HttpResponse::json(503, response::error("null", REFUSED, text));
+    response.headers.push(("retry-after", "1".to_owned()));
+    response
 }
 
 fn into_body(replacement: Replacement) -> Vec<u8> {
@@ -440,4 +530,121 @@ pub(super) fn header(head: &HttpHeaders, name: &str) -> Option<String> {
 
 fn content_length(head: &HttpHeaders) -> Option<usize> {
     header(head, CONTENT_LENGTH)?.trim().parse().ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    use context_guard_grpc::ext_proc::body_mutation::Mutation;
+    use context_guard_grpc::ext_proc::processing_response::Response;
+    use context_guard_grpc::ext_proc::{HeaderMap, HeaderValue};
+
+    use crate::session::tests::filter;
+    use crate::store::clock::SystemClock;
+    use crate::telemetry::Recorder;
+
+    pub(crate) fn guard() -> Arc<ExternalGuard> {
+        let recorder = Arc::new(Recorder::new(0, None, Arc::new(SystemClock)));
+        Arc::new(ExternalGuard::new(filter(), recorder))
+    }
+
+    fn head(headers: &[(&str, &str)]) -> HttpHeaders {
+        let header = |(key, value): &(&str, &str)| HeaderValue {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+            ..HeaderValue::default()
+        };
+        let headers = headers.iter().map(header).collect();
+        HttpHeaders { headers: Some(HeaderMap { headers }), ..HttpHeaders::default() }
+    }
+
+    /// Returns the head of a request with an MCP message, of the principal that `key` identifies.
+    pub(crate) fn request_head(key: &str) -> Request {
+        Request::RequestHeaders(head(&[
+            (":method", "POST"),
+            (":path", "/mcp"),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("authorization", key),
+        ]))
+    }
+
+    /// Returns a part of a body.
+    pub(crate) fn body(part: &'static [u8], end_of_stream: bool) -> HttpBody {
+        HttpBody { body: part.into(), end_of_stream }
+    }
+
+    pub(crate) const DUPLEX: Transfers = Transfers {
+        request_is_duplex: true,
+        response_is_duplex: true,
+        response_is_streamed: false,
+    };
+
+    fn exchange(guard: &Arc<ExternalGuard>, memory: &Arc<BodyMemory>) -> EnvoyExchange {
+        let (guard, memory) = (Arc::clone(guard), Arc::clone(memory));
+        EnvoyExchange::new(guard, Settings::default(), DUPLEX, memory)
+    }
+
+    /// Returns the status of the guard's own response, if a message has one.
+    pub(crate) fn immediate_status(messages: &[ProcessingResponse]) -> Option<i32> {
+        messages.iter().find_map(|message| match &message.response {
+            Some(Response::ImmediateResponse(own)) => Some(own.status.as_ref()?.code),
+            _ => None,
+        })
+    }
+
+    fn is_given_up(exchange: &EnvoyExchange) -> bool {
+        exchange.given_up().is_some_and(|token| token.is_cancelled())
+    }
+
+    #[test]
+    fn oldest_request_is_refused_if_all_exceed_the_memory() {
+        let (guard, memory) = (guard(), BodyMemory::new(100, 100));
+        let mut exchanges: Vec<_> = ["a", "b", "c"]
+            .map(|key| {
+                let mut exchange = exchange(&guard, &memory);
+                assert!(exchange.handle(request_head(key)).unwrap().is_empty());
+                exchange
+            })
+            .into();
+        for exchange in &mut exchanges {
+            let sent = exchange.handle(Request::RequestBody(body(&[b' '; 45], false))).unwrap();
+            assert!(sent.is_empty());
+        }
+        assert_eq!([0, 1, 2].map(|at| is_given_up(&exchanges[at])), [true, false, false]);
+        assert_eq!(immediate_status(&exchanges[0].give_up().unwrap()), Some(503));
+        assert!(!exchanges[0].collects_request());
+    }
+
+    #[test]
+    fn incomplete_events_use_the_memory_of_bodies() {
+        let (guard, memory) = (guard(), BodyMemory::new(100, 100));
+        let mut stream = exchange(&guard, &memory);
+        stream.handle(request_head("a")).unwrap();
+        let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        stream.handle(Request::RequestBody(body(call, true))).unwrap();
+        let events = head(&[(":status", "200"), ("content-type", "text/event-stream")]);
+        stream.handle(Request::ResponseHeaders(events)).unwrap();
+        stream.handle(Request::ResponseBody(body(b": hello\n\ndata: {", false))).unwrap();
+        assert!(stream.given_up().is_some());
+        let mut other = exchange(&guard, &memory);
+        other.handle(request_head("b")).unwrap();
+        other.handle(Request::RequestBody(body(&[b' '; 95], false))).unwrap();
+        assert!(is_given_up(&stream) && !is_given_up(&other));
+        let sent = stream.give_up().unwrap();
+        let [ProcessingResponse { response: Some(Response::ResponseBody(sent)), .. }] = &*sent
+        else {
+            panic!("{sent:?}");
+        };
+        let mutation = sent.response.as_ref().unwrap().body_mutation.as_ref().unwrap();
+        let Some(Mutation::StreamedResponse(event)) = &mutation.mutation else {
+            panic!("{mutation:?}");
+        };
+        let event = String::from_utf8_lossy(&event.body);
+        assert!(event.contains(r#""id":1,"error""#) && !event.contains("hello"), "{event}");
+        // The stream continues. The rest of the event is dropped.
+        let end = stream.handle(Request::ResponseBody(body(b"}\n\n: bye\n\n", true))).unwrap();
+        assert!(stream.given_up().is_none() && !end.is_empty());
+    }
 }
