@@ -30,6 +30,8 @@ use context_guard_grpc::ext_proc::external_processor_server::ExternalProcessorSe
 use tracing::info;
 
 use crate::front::certificates::Certificates;
+use crate::front::connections::ClientConnections;
+use crate::front::descriptors::max_connections;
 use crate::front::listener;
 use crate::serve::Gateway;
 use crate::{Error, Result};
@@ -82,10 +84,13 @@ impl Gateway {
         let address = listener.local_addr()?;
         let (admin_address, admin_server) = self.start_admin().await?;
         let background = (self.spawn_background(), self.spawn_watchers());
+        let max = max_connections(&self.config);
         let listener = GrpcListener {
             socket: listener,
             tls: tls.as_ref().map(Certificates::acceptor),
+            connections: ClientConnections::new("limits.connections", max, max),
             timeouts: self.config.timeouts.clone(),
+            recorder: Arc::clone(&self.recorder),
         };
         let certificates = tls.map(|tls| tokio::spawn(tls.watch()));
         let drain = Duration::from_secs(self.config.limits.drain_seconds);

@@ -1,7 +1,7 @@
 //! The HTTP front: accepts connections, authenticates and limits requests, and passes them to the
 //! gateway.
 
-mod activity;
+pub(crate) mod activity;
 pub(crate) mod batches;
 pub(crate) mod certificates;
 mod client_body;

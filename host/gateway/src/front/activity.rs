@@ -156,6 +156,24 @@ impl Activity {
         self.evicted.cancelled().await;
     }
 
+    /// Waits until the connection has had no request for `limit` since it was opened. Never returns
+    /// if a request has begun before.
+    #[cfg(feature = "grpc")]
+    pub(crate) async fn unused(&self, limit: Duration) {
+        loop {
+            let unused_since = {
+                let state = self.state();
+                let is_unused = state.phase == Phase::Opening && state.requests == 0;
+                is_unused.then_some(state.since)
+            };
+            let Some(since) = unused_since else { return std::future::pending().await };
+            tokio::select! {
+                () = tokio::time::sleep_until(since + limit) => return,
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
     /// Waits until a time limit has passed: the connection has had no complete request, or the
     /// client has accepted no bytes, for too long.
     pub(crate) async fn expired(&self, timeouts: &Timeouts) {
