@@ -40,6 +40,7 @@ mod tools;
 mod wrap;
 mod wrap_programs;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -271,11 +272,27 @@ impl Arguments {
     }
 }
 
-/// Prints a line to standard output. Implements the macro `say!`.
+/// Replaces control characters other than tabs and line ends, with which a text of a server could
+/// change the terminal. The escapes are those of JSON, so that JSON remains valid.
+pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
+    let is_refused = |c: char| c.is_control() && !matches!(c, '\t' | '\n');
+    if !text.contains(is_refused) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().map(|c| match is_refused(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    });
+    Cow::Owned(escaped.collect())
+}
+
+/// Prints a line to standard output, without control characters. Implements the macro `say!`.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
+    let text = text.to_string();
     let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+    let written = writeln!(out, "{}", escape_controls(&text));
+    if let Err(error) = written.and_then(|()| out.flush()) {
         // The reader, such as `head`, may have read enough. Any other error loses output.
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
@@ -367,5 +384,21 @@ pub(crate) fn config_error(error: &anyhow::Error) -> Option<&config::Error> {
         | (_, Some(access::Error::Config(error)), _)
         | (_, _, Some(telemetry::Error::Config(error))) => Some(error),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_as_in_json() {
+        assert!(matches!(escape_controls("a\tb\nä"), Cow::Borrowed(_)));
+        let json = format!("{:#}", serde_json::json!({"name": "x\x1b[2J\u{9b}1m\u{7f}"}));
+        let printed = escape_controls(&json);
+        assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed:?}");
+        let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(read(&printed), read(&json));
+        assert_eq!(escape_controls("x\x1b[2J\r"), r"x\u001b[2J\u000d");
     }
 }

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     match arguments.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("context-guard: {}", cli::message(&error));
+            eprintln!("context-guard: {}", cli::escape_controls(&cli::message(&error)));
             ExitCode::from(cli::exit_code(&error))
         }
     }

@@ -78,9 +78,17 @@ pub(crate) fn is_message(line: &[u8]) -> bool {
     }
 }
 
-/// Returns output of a server for the log: valid UTF-8 without control characters other than tabs,
-/// which could forge log lines.
-pub(crate) fn printable(line: &[u8]) -> String {
+/// Returns output of a server for the log or the terminal: valid UTF-8 without control characters
+/// other than tabs, which could forge lines.
+///
+/// # Examples
+/// ```
+/// use context_guard_gateway::printable;
+///
+/// assert_eq!(printable(b"\x1b[2Jdone\nok\n"), "\\u{1b}[2Jdone\\nok");
+/// ```
+#[must_use]
+pub fn printable(line: &[u8]) -> String {
     let mut text = String::new();
     for character in String::from_utf8_lossy(line).trim_end().chars() {
         if character.is_control() && character != '\t' {

@@ -72,6 +72,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "grpc")]
 pub use external::ExternalService;
 pub(crate) use headers::header;
+pub use invalid_output::printable;
 pub use otlp::OtlpExport;
 pub use pending_filter::PendingFilter;
 pub(crate) use rest::problem;

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use context_guard::config::document::Issues;
 use context_guard::config::{self, OwnPaths, References, Upstream};
 
+use super::escape_controls;
 use super::runtime::{self, GatewayFiles};
 
 /// Check, import and describe gateway files.
@@ -100,10 +101,10 @@ fn import(file: &Path) -> Result<()> {
         .map_err(|source| config::Error::File { path: file.to_owned(), source })?;
     let imported = config::import(file, &text)?;
     for skipped in imported.skipped {
-        eprintln!("context-guard: skipped: {skipped}");
+        eprintln!("context-guard: skipped: {}", escape_controls(&skipped));
     }
     for note in imported.notes {
-        eprintln!("context-guard: note: {note}");
+        eprintln!("context-guard: note: {}", escape_controls(&note));
     }
     if !imported.variables.is_empty() {
         eprintln!("context-guard: set these variables before `context-guard serve`:");

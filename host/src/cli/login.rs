@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use context_guard::access::{self, ANONYMOUS};
 use context_guard::config::{self, Config, OAuth, References};
+use context_guard::gateway::printable;
 use context_guard::oauth::{self, LoginOptions, Progress, TokenStore};
 
 const AFTER_HELP: &str = "\
@@ -146,10 +147,11 @@ impl Login {
             [] => String::new(),
             scopes => format!(" with the scopes {}", scopes.join(" ")),
         };
-        eprintln!(
+        let stored = format!(
             "context-guard: stored a token of {} for {} at {}{scopes}",
             report.issuer, subject.principal, self.subject.upstream
         );
+        eprintln!("{}", printable(stored.as_bytes()));
         if !report.can_refresh {
             eprintln!(
                 "context-guard: the server issued no refresh token: log in again when the token expires"
@@ -161,24 +163,33 @@ impl Login {
 
 /// Prints a step of a login for the user.
 fn print(step: Progress<'_>) {
-    match step {
+    for line in lines(step) {
+        eprintln!("{line}");
+    }
+}
+
+/// Returns the lines that describe a step of a login. Their names and codes come from servers.
+fn lines(step: Progress<'_>) -> Vec<String> {
+    let lines = match step {
         Progress::Found(issuer) => {
-            eprintln!("context-guard: the authorization server is {issuer}");
+            vec![format!("context-guard: the authorization server is {issuer}")]
         }
-        Progress::Registered(id) => eprintln!("context-guard: registered the client {id}"),
-        Progress::OpenPage { url, opened: true } => {
-            eprintln!("context-guard: log in with the browser; if it shows no page, open\n  {url}");
-        }
-        Progress::OpenPage { url, opened: false } => {
-            eprintln!("context-guard: open this page in a browser of this machine\n  {url}");
+        Progress::Registered(id) => vec![format!("context-guard: registered the client {id}")],
+        Progress::OpenPage { url, opened } => {
+            let action = match opened {
+                true => "log in with the browser; if it shows no page, open",
+                false => "open this page in a browser of this machine",
+            };
+            vec![format!("context-guard: {action}"), format!("  {url}")]
         }
         Progress::EnterCode { url, code, link } => {
-            eprintln!("context-guard: open {url} on any device and enter the code {code}");
-            if let Some(link) = link {
-                eprintln!("context-guard: or open\n  {link}");
-            }
+            let enter =
+                format!("context-guard: open {url} on any device and enter the code {code}");
+            let link = link.map(|link| ["context-guard: or open".to_owned(), format!("  {link}")]);
+            [enter].into_iter().chain(link.into_iter().flatten()).collect()
         }
-    }
+    };
+    lines.iter().map(|line| printable(line.as_bytes())).collect()
 }
 
 impl Logout {
@@ -193,5 +204,26 @@ impl Logout {
             subject.principal, self.subject.upstream
         );
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_do_not_control_the_terminal() {
+        let hostile = "x\x1b]0;title\x07\nok";
+        for step in [
+            Progress::Found(hostile),
+            Progress::Registered(hostile),
+            Progress::EnterCode { url: hostile, code: hostile, link: Some(hostile) },
+        ] {
+            let lines = lines(step);
+            assert!(lines.iter().all(|line| !line.contains(char::is_control)), "{lines:?}");
+            assert!(lines.iter().any(|line| line.contains(r"x\u{1b}]0;title\u{7}\nok")));
+        }
+        let page = Progress::OpenPage { url: "https://id.example/", opened: false };
+        assert_eq!(lines(page).last().map(String::as_str), Some("  https://id.example/"));
     }
 }

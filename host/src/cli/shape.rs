@@ -14,7 +14,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::payload::{Answer, Payload};
-use super::{GuardOptions, runtime, table};
+use super::{GuardOptions, escape_controls, runtime, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -170,9 +170,10 @@ impl Shape {
                 (None, Some(whole)) => format!("{whole} (the whole answer; there is no next part)"),
                 (None, None) => "none: there is no next part".to_owned(),
             };
-        eprintln!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
+        let summary = format!("{report}\nloss   {}\ncursor {cursor}", loss(&answer));
+        eprintln!("{}", escape_controls(&summary));
         if let Some(notice) = answer::notice(&answer.message).filter(|_| !self.json) {
-            eprintln!("\n{}", command_line_notice(&notice)?);
+            eprintln!("\n{}", escape_controls(&command_line_notice(&notice)?));
         }
         Ok(ExitCode::SUCCESS)
     }

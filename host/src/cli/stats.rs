@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use clap::Args;
 use context_guard::config;
+use context_guard::gateway::printable;
 use context_guard::history::{Error, Query, Reader};
 use serde_json::{Map, Value};
 
@@ -133,14 +134,27 @@ fn print(answer: &Value, columns: &[&str], has_steps: bool) {
 }
 
 /// Formats a value of the answer: numbers with thousands separators, and shares with four decimals.
+/// Texts are names from servers and clients.
 fn cell(value: Option<&Value>) -> String {
     match value {
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => printable(text.as_bytes()),
         Some(Value::Number(number)) => match (number.as_u64(), number.as_i64()) {
             (Some(number), _) => table::number(number),
             (None, Some(number)) => format!("-{}", table::number(number.unsigned_abs())),
             _ => number.to_string(),
         },
         _ => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_do_not_control_the_terminal() {
+        assert_eq!(cell(Some(&"read\x1b[2J\nfile".into())), r"read\u{1b}[2J\nfile");
+        assert_eq!(cell(Some(&1_234.into())), "1,234");
+        assert_eq!(cell(None), "-");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use context_guard::gateway::printable;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -43,6 +44,18 @@ struct ServerCost {
     tokens: u64,
 }
 
+impl Finding {
+    /// Returns the line of a report. Names and messages come from servers.
+    fn line(&self) -> String {
+        let place = match &self.tool {
+            Some(tool) => format!("{}::{tool}", self.server),
+            None => self.server.clone(),
+        };
+        let text = format!("{}[{}] {place}: {}", self.level, self.rule, self.message);
+        printable(text.as_bytes())
+    }
+}
+
 /// The result of a check.
 #[derive(Debug, Deserialize)]
 pub(super) struct DefinitionReport {
@@ -72,11 +85,7 @@ impl DefinitionReport {
         let is_shown = |finding: &&Finding| notes || finding.level > Level::Note;
         let mut has_shown = false;
         for finding in self.findings.iter().filter(is_shown) {
-            let place = match &finding.tool {
-                Some(tool) => format!("{}::{tool}", finding.server),
-                None => finding.server.clone(),
-            };
-            say!("{}[{}] {place}: {}", finding.level, finding.rule, finding.message);
+            say!("{}", finding.line());
             has_shown = true;
         }
         if has_shown {
@@ -85,7 +94,7 @@ impl DefinitionReport {
         let mut costs = table::new(&["server", "tools", "tokens"]);
         for cost in &self.servers {
             costs.add_row([
-                cost.server.clone(),
+                printable(cost.server.as_bytes()),
                 table::number(cost.tools),
                 table::number(cost.tokens),
             ]);
@@ -103,5 +112,24 @@ impl DefinitionReport {
             counted(Level::Warning),
             counted(Level::Note)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_servers_do_not_control_the_terminal() {
+        let finding = Finding {
+            level: Level::Error,
+            rule: "invalid-name".to_owned(),
+            server: "server".to_owned(),
+            tool: Some("read\x1b[2J\nnote".to_owned()),
+            message: "the name has \u{9b}31m".to_owned(),
+        };
+        let line = finding.line();
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(line.starts_with(r"error[invalid-name] server::read\u{1b}[2J\nnote: "), "{line}");
     }
 }
