@@ -36,12 +36,16 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
     match masking {
         Masking::Header => {
             // Most numbers of a header are short, so that a search for them would cost more.
-            out.extend(header.iter().filter(|byte| !byte.is_ascii_digit()));
+            for part in without_day_names(header) {
+                out.extend(part.iter().filter(|byte| !byte.is_ascii_digit()));
+            }
             out.extend_from_slice(message);
             out.extend(after.iter().filter(|byte| !byte.is_ascii_digit()));
         }
         Masking::Numbers => {
-            mask_numbers(&mut out, header);
+            for part in without_day_names(header) {
+                mask_numbers(&mut out, part);
+            }
             mask_numbers(&mut out, message);
             mask_numbers(&mut out, after);
         }
@@ -59,6 +63,30 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
         Masking::Words => words(&out).unwrap_or(out),
         _ => out,
     }
+}
+
+/// Returns the parts of a header without the names of weekdays and months in it, which vary like the
+/// numbers of a time: `[Sun Dec 04 …]`.
+fn without_day_names(header: &[u8]) -> Vec<&[u8]> {
+    const NAMES: [&[u8]; 19] = [
+        b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun", b"jan", b"feb", b"mar", b"apr",
+        b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec",
+    ];
+    let is_name =
+        |word: &[u8]| word.len() == 3 && NAMES.iter().any(|name| word.eq_ignore_ascii_case(name));
+    let (mut parts, mut start, mut word) = (Vec::new(), 0, 0);
+    for at in 0..=header.len() {
+        if header.get(at).is_some_and(u8::is_ascii_alphabetic) {
+            continue;
+        }
+        if header.get(word..at).is_some_and(is_name) {
+            parts.extend(header.get(start..word));
+            start = at;
+        }
+        word = at + 1;
+    }
+    parts.extend(header.get(start..));
+    parts
 }
 
 /// Appends a message to `out` with its values replaced. Of a JSON object after the message, only
@@ -250,6 +278,16 @@ mod tests {
         assert_eq!(masked(line, 0, Masking::Numbers), expected);
         let uuid = "id beefcafe-1b2c-4d5e-8f90-a1b2c3d4e5f6 lost";
         assert_eq!(masked(uuid, 0, Masking::Numbers), "id 0 lost");
+    }
+
+    #[test]
+    fn names_of_days_and_months_are_masked_in_headers() {
+        let line = "[Sun Dec 04 04:47:44 2005] [error] sun is up";
+        let message = line.find("sun is").unwrap();
+        assert_eq!(masked(line, message, Masking::Numbers), "[  0 0:0:0 0] [error] sun is up");
+        assert_eq!(masked(line, message, Masking::Header), "[   :: ] [error] sun is up");
+        let line = "Monday mon-1 may.x sunny";
+        assert_eq!(masked(line, line.len(), Masking::Numbers), "Monday 0 .x sunny");
     }
 
     #[test]

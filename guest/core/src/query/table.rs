@@ -11,6 +11,8 @@ mod extended_log;
 mod html;
 mod markdown;
 
+use std::collections::BTreeSet;
+
 use super::json_lines;
 use super::value::Number;
 use crate::decimal::Sum;
@@ -132,13 +134,43 @@ impl Table {
                 format!("; {rows} rows with a cell across all columns were left out as headings")
             }
         };
+        let equal = self.equal_numbers();
         if self.others == 0 {
-            return headings + total;
+            return headings + total + &equal;
         }
         let tables = self.others + 1;
         format!(
-            "{headings}{total}; only the largest of {tables} tables was read; grep alone searches the whole text"
+            "{headings}{total}{equal}; only the largest of {tables} tables was read; grep alone searches the whole text"
         )
+    }
+
+    /// Returns a note on a column in which one number is written in two ways, because they may be
+    /// versions: `1.1` and `1.10`. Empty if there is none.
+    fn equal_numbers(&self) -> String {
+        for (at, name) in self.columns.iter().enumerate() {
+            let cells = || self.rows.iter().filter_map(|row| row.get(at)).map(String::as_str);
+            let shorter = |cell: &str| {
+                let (whole, decimals) = cell.split_once('.')?;
+                let decimals = decimals.strip_suffix('0')?.trim_end_matches('0');
+                Number::parse_plain(cell)?;
+                Some(if decimals.is_empty() {
+                    whole.to_owned()
+                } else {
+                    format!("{whole}.{decimals}")
+                })
+            };
+            let mut long = cells().filter_map(|cell| Some((shorter(cell)?, cell))).peekable();
+            if long.peek().is_none() {
+                continue;
+            }
+            let known: BTreeSet<&str> = cells().collect();
+            if let Some((short, long)) = long.find(|(short, _)| known.contains(short.as_str())) {
+                return format!(
+                    "; {short} and {long} at {name} are one number; for such texts use grep"
+                );
+            }
+        }
+        String::new()
     }
 
     fn to_json(&self) -> Option<Vec<u8>> {
@@ -257,6 +289,14 @@ mod tests {
             json("+----+---+\n| id | x |\n+----+---+\n|  1 | y |\n+----+---+\n"),
             r#"[{"id":1,"x":"y"}]"#
         );
+    }
+
+    #[test]
+    fn numbers_that_are_written_twice_are_named() {
+        let note = |text| to_json(text).unwrap().1;
+        let found = note("v,n\n1.1,1\n1.10,2\n");
+        assert_eq!(found, "; 1.1 and 1.10 at v are one number; for such texts use grep");
+        assert_eq!(note("v,n\n1.1,1\n1.20,2\n"), "");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Queries on texts that are not JSON.
 
 use super::aggregate::Aggregates;
+use super::code::keyword;
 use super::grep::{self, FoundLines, Pattern};
 use super::{Query, QueryInput, QueryResult};
 use crate::fields::minify;
@@ -50,8 +51,19 @@ impl Query {
         if let Some(result) = self.run_on_log(text, input) {
             return result;
         }
-        let hint = grep::search_hint(self.condition.as_deref().unwrap_or_default());
-        Err(format!("this answer is a text, not JSON: use grep{hint}, or startLine and endLine"))
+        // The words of an order are no text to search for.
+        let condition = self.condition.as_deref().unwrap_or_default();
+        let order = keyword(condition, 0, "order by").unwrap_or(condition.len());
+        let hint = grep::search_hint(condition.get(..order).unwrap_or_default());
+        let program = match cfg!(feature = "jq") {
+            true => {
+                ", or jq on the list of its lines, such as jq: map(select(test(\"a\"))) | length"
+            }
+            false => "",
+        };
+        Err(format!(
+            "this answer is a text, not JSON: use grep{hint}, or startLine and endLine{program}"
+        ))
     }
 }
 
