@@ -65,8 +65,8 @@ pub fn template(entry: &LogEntry<'_>, masking: Masking) -> Vec<u8> {
     }
 }
 
-/// Returns the parts of a header without the names of weekdays and months in it, which vary like the
-/// numbers of a time: `[Sun Dec 04 …]`.
+/// Returns the parts of a header without the names of weekdays and months in it, which vary like
+/// the numbers of a time: `[Sun Dec 04 …]`.
 fn without_day_names(header: &[u8]) -> Vec<&[u8]> {
     const NAMES: [&[u8]; 19] = [
         b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun", b"jan", b"feb", b"mar", b"apr",

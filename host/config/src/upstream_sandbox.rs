@@ -15,7 +15,7 @@ pub struct UpstreamSandbox {
     /// The folders and files that the command may read, execute and change. They must exist, and
     /// may contain `${env:NAME}`.
     pub write: Vec<PathBuf>,
-    /// The TCP ports to which the command may connect. It then has no Unix sockets. UDP stays open
+    /// The TCP ports to which the command may connect. Unix sockets are closed. UDP remains open
     /// to all addresses, because names need it; with an empty list, there is no network at all.
     /// Without a list, the command may connect to everything.
     #[schemars(inner(range(min = 1)))]

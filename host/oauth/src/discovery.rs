@@ -39,7 +39,7 @@ pub(crate) struct Discovered {
 /// Finds the authorization server of the upstream at `url`.
 pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> Result<Discovered> {
     let target = secure_url(url, "the upstream")?;
-    let reach = Reach::of(&target);
+    let reach = Reach::from_url(&target);
     let challenge = challenge(fetcher, url).await?;
     let metadata = resource_metadata(fetcher, &target, challenge.as_ref()).await?;
     let own_origin = target.origin().ascii_serialization();
@@ -60,7 +60,7 @@ pub(crate) async fn discover(fetcher: &Fetcher, url: &str, settings: &OAuth) -> 
     };
     // The operator may have named a private server for an upstream elsewhere.
     let reach = match &settings.authorization_server {
-        Some(server) if reach == Reach::Public => Reach::of(&secure_url(server, ISSUER)?),
+        Some(server) if reach == Reach::Public => Reach::from_url(&secure_url(server, ISSUER)?),
         _ => reach,
     };
     let server = ServerMetadata::fetch(fetcher, &issuer, reach).await?;
@@ -92,7 +92,7 @@ async fn resource_metadata(
     challenge: Option<&Challenge>,
 ) -> Result<Option<ResourceMetadata>> {
     if let Some(place) = challenge.and_then(|challenge| challenge.resource_metadata.as_deref()) {
-        Reach::of(target).url(place, "the metadata of the upstream")?;
+        Reach::from_url(target).url(place, "the metadata of the upstream")?;
         return fetcher.document(place).await;
     }
     let root =

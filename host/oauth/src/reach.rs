@@ -19,7 +19,7 @@ pub(crate) enum Reach {
 
 impl Reach {
     /// Returns the reach of the server at `url`: private hosts, if its own host is one.
-    pub(crate) fn of(url: &Url) -> Self {
+    pub(crate) fn from_url(url: &Url) -> Self {
         if is_private(url) { Self::Private } else { Self::Public }
     }
 
@@ -93,7 +93,7 @@ mod tests {
             ("https://[fe80::1]/", true),
             ("https://[::ffff:192.168.0.1]/", true),
         ] {
-            let reach = Reach::of(&Url::parse(url).unwrap());
+            let reach = Reach::from_url(&Url::parse(url).unwrap());
             assert_eq!(reach == Reach::Private, is_private, "{url}");
             assert_eq!(Reach::Public.url(url, "x").is_err(), is_private, "{url}");
             assert!(Reach::Private.url(url, "x").is_ok(), "{url}");

@@ -375,9 +375,7 @@ impl GroupedTotals {
     ) -> Result<(), String> {
         for item in &mut self.items {
             notes.extend(item.choose(records)?);
-            if item.operand.is_some() {
-                notes.extend(spread_note(item.verbatim.split('(').next().unwrap_or_default()));
-            }
+            notes.extend(spread_note(&item.verbatim));
             notes.extend(choose_scale(item, records, chosen));
         }
         if let Some(mut having) = self.having.take() {

@@ -26,8 +26,8 @@ pub(super) fn alike<'k>(known: &'k [String], wanted: &str) -> Option<&'k str> {
     same.or_else(|| only(&|keys| keys.ends_with(&wanted))).map(String::as_str)
 }
 
-/// Returns a name without the unit in parentheses at its end: `Mass` of `Mass (kg)`. `None` if it has
-/// none.
+/// Returns a name without the unit in parentheses at its end: `Mass` of `Mass (kg)`. `None` if it
+/// has none.
 fn without_unit(name: &str) -> Option<&str> {
     let (name, unit) = name.strip_suffix(')')?.rsplit_once('(')?;
     (!name.trim().is_empty() && !unit.contains('.')).then(|| name.trim())

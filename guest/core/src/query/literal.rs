@@ -42,7 +42,7 @@ impl Literal {
 
     /// Converts a duration, such as `36 hours`, to a number of units of `unit_seconds` each. Other
     /// literals remain unchanged.
-    pub(super) fn to_units_of_time(&mut self, unit_seconds: f64) {
+    pub(super) fn convert_to_time_units(&mut self, unit_seconds: f64) {
         if let Some(seconds) = duration(&self.text) {
             *self = Self::new((seconds / unit_seconds).to_string(), false);
         }

@@ -182,11 +182,8 @@ impl Operand {
         if difference::FUNCTIONS.contains(&word) {
             return Self::difference(reader, word).map(Some);
         }
-        if matches!(word, "concat" | "concat_ws") {
-            return Self::concat(reader, word).map(Some);
-        }
-        if matches!(word, "split_part" | "substring_index" | "split") {
-            return Self::piece(reader, word).map(Some);
+        if matches!(word, "concat" | "concat_ws" | "split_part" | "substring_index" | "split") {
+            return Self::text(reader, word).map(Some);
         }
         let list = list_total::FUNCTIONS.iter().find(|(name, _)| *name == word);
         if let Some((_, function)) = list.filter(|_| reader.names_records()) {

@@ -1,10 +1,10 @@
-//! The memory for bodies and events from Envoy until they are complete. Its size is limited in total
-//! and for each principal.
+//! The memory for bodies and events from Envoy until they are complete. Its size is limited in
+//! total and for each principal.
 //!
 //! If a limit is exceeded, the oldest body is given up. Clients choose the names of principals, for
-//! example by random `Authorization` headers, and the number of their bodies. A rule by shares would
-//! then leave too little to each body. To displace a body, others must send as many bytes as the
-//! limit while it arrives.
+//! example by random `Authorization` headers, and the number of their bodies. A rule by shares
+//! would then leave too little to each body. To displace a body, others must send as many bytes as
+//! the limit while it arrives.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 const MAX_TOTAL_BYTES: usize = 512 << 20;
 
 /// The memory for the bodies of all exchanges.
-pub(super) struct BodyMemory {
+pub(super) struct EnvoyBodyMemory {
     max_bytes: usize,
     max_bytes_per_principal: usize,
     held: Mutex<HeldBodies>,
@@ -77,7 +77,7 @@ impl HeldBodies {
     }
 
     /// Returns the number of the body to give up. `None` if all are within the limits.
-    fn excess(&self, memory: &BodyMemory, principal: &Arc<str>) -> Option<u64> {
+    fn excess(&self, memory: &EnvoyBodyMemory, principal: &Arc<str>) -> Option<u64> {
         let own = self.by_principal.get(principal);
         let own = own.filter(|own| own.bytes > memory.max_bytes_per_principal);
         if let Some(oldest) = own.and_then(|own| own.bodies.first()) {
@@ -88,7 +88,7 @@ impl HeldBodies {
     }
 }
 
-impl BodyMemory {
+impl EnvoyBodyMemory {
     /// Creates the memory for bodies of at most `max_body` bytes. Each principal may use half of
     /// it.
     pub(super) fn for_bodies(max_body: usize) -> Arc<Self> {
@@ -108,7 +108,7 @@ impl BodyMemory {
 /// The memory of one body, or of the incomplete events of one stream. It counts until this value is
 /// dropped.
 pub(super) struct BodyShare {
-    memory: Arc<BodyMemory>,
+    memory: Arc<EnvoyBodyMemory>,
     principal: Arc<str>,
     /// The number of the body, and the token that is cancelled if it is given up. `None` without
     /// bytes.
@@ -117,7 +117,7 @@ pub(super) struct BodyShare {
 
 impl BodyShare {
     /// Creates a share of a principal, which has no bytes yet.
-    pub(super) fn new(memory: &Arc<BodyMemory>, principal: &str) -> Self {
+    pub(super) fn new(memory: &Arc<EnvoyBodyMemory>, principal: &str) -> Self {
         Self { memory: Arc::clone(memory), principal: principal.into(), body: None }
     }
 
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn oldest_body_is_given_up_for_others() {
-        let memory = BodyMemory::new(1_000, 1_000);
+        let memory = EnvoyBodyMemory::new(1_000, 1_000);
         let share = |principal: usize| BodyShare::new(&memory, &principal.to_string());
         let mut held: Vec<BodyShare> = (0..10).map(share).collect();
         assert!(held.iter_mut().all(|share| share.resize(100)));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn principal_displaces_only_its_own_bodies() {
-        let memory = BodyMemory::new(1_000, 500);
+        let memory = EnvoyBodyMemory::new(1_000, 500);
         let share = |principal| BodyShare::new(&memory, principal);
         let (mut other, mut first, mut second) = (share("bob"), share("ann"), share("ann"));
         assert!(other.resize(400) && first.resize(300) && second.resize(200));
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn owner_learns_that_its_body_is_given_up() {
-        let memory = BodyMemory::new(100, 100);
+        let memory = EnvoyBodyMemory::new(100, 100);
         let (mut first, mut second) =
             (BodyShare::new(&memory, "ann"), BodyShare::new(&memory, "bob"));
         assert!(first.resize(60) && first.given_up().is_some_and(|token| !token.is_cancelled()));

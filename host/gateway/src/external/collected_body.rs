@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::body_memory::{BodyMemory, BodyShare};
+use super::body_memory::{BodyShare, EnvoyBodyMemory};
 
 /// The treatment of a body.
 pub(super) enum BodyState {
@@ -53,7 +53,7 @@ pub(super) struct CollectedBody {
 
 impl CollectedBody {
     /// Creates an empty body of at most `max_bytes` bytes, in the share of a principal.
-    pub(super) fn new(max_bytes: usize, memory: &Arc<BodyMemory>, principal: &str) -> Self {
+    pub(super) fn new(max_bytes: usize, memory: &Arc<EnvoyBodyMemory>, principal: &str) -> Self {
         Self { bytes: Vec::new(), max_bytes, share: BodyShare::new(memory, principal) }
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn bodies_of_all_exchanges_share_memory() {
-        let memory = BodyMemory::new(1_000, 500);
+        let memory = EnvoyBodyMemory::new(1_000, 500);
         let body = |principal: &str| CollectedBody::new(400, &memory, principal);
         let (mut first, mut second, mut other) = (body("ann"), body("ann"), body("bob"));
         for (body, bytes) in [(&mut first, 400), (&mut second, 100), (&mut other, 400)] {

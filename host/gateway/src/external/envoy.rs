@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::body_memory::BodyMemory;
+use super::body_memory::EnvoyBodyMemory;
 use super::envoy_exchange::EnvoyExchange;
 use super::messages::ExternalGuard;
 use super::transfers::Transfers;
@@ -35,12 +35,12 @@ pub(crate) struct EnvoyProcessor {
     settings: Settings,
     timeouts: Arc<Timeouts>,
     /// The memory for the bodies of all exchanges.
-    bodies: Arc<BodyMemory>,
+    bodies: Arc<EnvoyBodyMemory>,
 }
 
 impl EnvoyProcessor {
     pub(crate) fn new(guard: Arc<ExternalGuard>, settings: Settings, timeouts: &Timeouts) -> Self {
-        let bodies = BodyMemory::for_bodies(settings.max_body.max(settings.max_buffered));
+        let bodies = EnvoyBodyMemory::for_bodies(settings.max_body.max(settings.max_buffered));
         Self { guard, settings, timeouts: Arc::new(timeouts.clone()), bodies }
     }
 }
@@ -81,7 +81,7 @@ struct ProcessorStream<R> {
     /// The settings of the exchange. `None` after the first message has begun it.
     settings: Option<Settings>,
     timeouts: Arc<Timeouts>,
-    bodies: Arc<BodyMemory>,
+    bodies: Arc<EnvoyBodyMemory>,
     received: R,
     /// The messages to send to Envoy.
     ready: VecDeque<ProcessingResponse>,
@@ -252,7 +252,7 @@ mod tests {
             guard: guard(),
             settings: Some(Settings::default()),
             timeouts: Arc::new(timeouts),
-            bodies: BodyMemory::for_bodies(1_000),
+            bodies: EnvoyBodyMemory::for_bodies(1_000),
             received,
             ready: VecDeque::new(),
             exchange: None,

@@ -8,24 +8,25 @@
 //!   that Envoy still has them if this process ends. Longer ones are `STREAMED`: the guard removes
 //!   the bytes from each chunk and puts the shaped body into the last.
 
+mod upstream_response;
+
 use std::sync::Arc;
 
 use context_guard_grpc::ext_proc::processing_request::Request;
 use context_guard_grpc::ext_proc::{HttpBody, HttpHeaders, ProcessingResponse};
 use context_guard_protocol::code::REFUSED;
-use context_guard_protocol::http::{
-    HttpResponse, Replacement, RequestAction, RequestHead, ResponseAction, ResponseHead,
-};
+use context_guard_protocol::http::{HttpResponse, RequestAction, RequestHead};
 use context_guard_protocol::{
     HttpExchange, MessageFilter as _, Settings, header as headers, response,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::body_memory::{BodyMemory, BodyShare};
+use self::upstream_response::content_length;
+use super::body_memory::EnvoyBodyMemory;
 use super::collected_body::{BodyExcess, BodyState, CollectedBody};
 use super::envoy_replies::{BodyChange, CONTENT_LENGTH, Direction, HeadChange, Overrides, Replies};
 use super::messages::{ExternalGuard, ExternalMessages};
-use super::transfers::{self, Transfers};
+use super::transfers::Transfers;
 use crate::config::Timeouts;
 use crate::tasks::GuardInput;
 
@@ -35,7 +36,7 @@ pub(crate) struct EnvoyExchange {
     settings: Settings,
     transfers: Transfers,
     /// The memory for the bodies of all exchanges.
-    bodies: Arc<BodyMemory>,
+    bodies: Arc<EnvoyBodyMemory>,
     exchange: Option<HttpExchange>,
     messages: ExternalMessages,
     request: BodyState,
@@ -53,7 +54,7 @@ impl EnvoyExchange {
         guard: Arc<ExternalGuard>,
         settings: Settings,
         transfers: Transfers,
-        bodies: Arc<BodyMemory>,
+        bodies: Arc<EnvoyBodyMemory>,
     ) -> Self {
         Self {
             bodies,
@@ -322,175 +323,6 @@ impl EnvoyExchange {
         }
         replies
     }
-
-    fn on_response_head(&mut self, head: &HttpHeaders) -> Vec<ProcessingResponse> {
-        let replies = self.replies(Direction::Response);
-        let pass = || replies.head(&HeadChange::default(), &Overrides::IGNORE).into();
-        if let Some(session) = header(head, "mcp-session-id") {
-            self.messages.session_opened(session);
-        }
-        self.status = header(head, ":status").and_then(|status| status.parse().ok()).unwrap_or(200);
-        // An upstream answers, although Envoy has not sent the body for which the guard asked.
-        // Envoy's own errors pass, such as that of a body above its buffer limit.
-        if matches!(self.request, BodyState::Whole) && self.status < 400 {
-            return replies.immediate(&transfers::refusal()).into();
-        }
-        let Some(exchange) = &mut self.exchange else { return pass() };
-        let content_type = header(head, "content-type").unwrap_or_default();
-        let known = ResponseHead {
-            status: self.status,
-            content_type: &content_type,
-            is_encoded: headers::is_encoded(header(head, "content-encoding").as_deref()),
-            content_length: content_length(head),
-        };
-        let action = exchange.on_response(&known);
-        let unsized_head = HeadChange { remove: vec![CONTENT_LENGTH], ..HeadChange::default() };
-        match action {
-            ResponseAction::Respond(response) => replies.immediate(&response).into(),
-            ResponseAction::Pass => pass(),
-            // No message about a body follows.
-            _ if head.end_of_stream => pass(),
-            ResponseAction::TooLong => match exchange.on_oversized_body(&mut self.messages, true) {
-                Some(replacement) => replies.immediate(&self.response_of(replacement)).into(),
-                None => pass(),
-            },
-            ResponseAction::Events => {
-                let share = BodyShare::new(&self.bodies, self.principal());
-                self.response = BodyState::Events(share);
-                replies.head(&unsized_head, &Overrides::STREAM_RESPONSE).into()
-            }
-            ResponseAction::Collect { max_bytes, .. } if self.is_duplex(Direction::Response) => {
-                self.response = self.collect(max_bytes);
-                Vec::new()
-            }
-            ResponseAction::Collect { max_bytes, with_head } => {
-                let is_short =
-                    known.content_length.is_some_and(|length| length <= self.settings.max_buffered);
-                // Only the head of a buffered body can still change.
-                if (with_head || is_short) && !self.transfers.response_is_streamed {
-                    self.response = BodyState::Whole;
-                    return replies
-                        .head(&HeadChange::default(), &Overrides::BUFFER_RESPONSE)
-                        .into();
-                }
-                self.response = self.collect(max_bytes);
-                replies.head(&unsized_head, &Overrides::STREAM_RESPONSE).into()
-            }
-        }
-    }
-
-    /// Returns the replacement of a response whose head was not sent yet, as a whole response.
-    fn response_of(&self, replacement: Replacement) -> HttpResponse {
-        match replacement {
-            Replacement::Response(response) => response,
-            Replacement::Body(body) => HttpResponse::json(self.status, body),
-        }
-    }
-
-    fn on_response_body(&mut self, part: HttpBody) -> Vec<ProcessingResponse> {
-        let replies = self.replies(Direction::Response);
-        let Some(exchange) = &mut self.exchange else { return replies.pass(part) };
-        match &mut self.response {
-            BodyState::Pass => replies.pass(part),
-            BodyState::Drop => replies.replace_part(Vec::new(), part.end_of_stream),
-            BodyState::Events(share) => {
-                let is_last = part.end_of_stream;
-                let received = exchange.pending_event_bytes() + part.body.len();
-                let mut sent = exchange.on_events(&mut self.messages, &part.body, is_last);
-                if exchange.pending_event_bytes() < received {
-                    // The event has ended. A later one is younger.
-                    share.resize(0);
-                }
-                if !share.resize(exchange.pending_event_bytes()) {
-                    sent.extend(exchange.on_oversized_event(&mut self.messages));
-                    share.resize(0);
-                }
-                if sent == part.body {
-                    replies.pass(part)
-                } else {
-                    replies.replace_part(sent, is_last)
-                }
-            }
-            BodyState::Whole => {
-                self.response = BodyState::Pass;
-                let replacement = exchange.on_body(&mut self.messages, &part.body);
-                let Some(replacement) = replacement else { return replies.pass(part) };
-                let change = HeadChange::for_replacement(&replacement);
-                let body = BodyChange::Replace(into_body(replacement));
-                replies.changed_body(&change, body).into()
-            }
-            BodyState::Collect(body) => {
-                if body.push(&part.body).is_err() {
-                    return self.on_oversized_response(part.end_of_stream);
-                }
-                if part.end_of_stream {
-                    return self.finish_response(true);
-                }
-                if self.is_duplex(Direction::Response) {
-                    return Vec::new();
-                }
-                replies.replace_part(Vec::new(), false)
-            }
-        }
-    }
-
-    /// Replaces or forwards a response body that exceeds a limit. `is_last` is true for its
-    /// last part.
-    fn on_oversized_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
-        let replies = self.replies(Direction::Response);
-        let state = std::mem::replace(&mut self.response, BodyState::Pass);
-        let (BodyState::Collect(body), Some(exchange)) = (state, &mut self.exchange) else {
-            return Vec::new();
-        };
-        let body = body.into_bytes();
-        let replacement = exchange.on_oversized_body(&mut self.messages, true);
-        match (replacement, self.is_duplex(Direction::Response)) {
-            (Some(replacement), true) => replies.immediate(&self.response_of(replacement)).into(),
-            (Some(replacement), false) => {
-                self.response = BodyState::Drop;
-                replies.replace_part(into_body(replacement), is_last)
-            }
-            (None, true) => replies.forward(HeadChange::default(), body, is_last),
-            (None, false) => replies.replace_part(body, is_last),
-        }
-    }
-
-    /// Shapes the collected response body. `is_last` is true if no trailers follow.
-    fn finish_response(&mut self, is_last: bool) -> Vec<ProcessingResponse> {
-        let replies = self.replies(Direction::Response);
-        let state = std::mem::replace(&mut self.response, BodyState::Pass);
-        let (BodyState::Collect(body), Some(exchange)) = (state, &mut self.exchange) else {
-            return Vec::new();
-        };
-        let body = body.into_bytes();
-        let replacement = exchange.on_body(&mut self.messages, &body);
-        let change = replacement.as_ref().map(HeadChange::for_replacement).unwrap_or_default();
-        let body = replacement.map_or(body, into_body);
-        if self.is_duplex(Direction::Response) {
-            return replies.forward(change, body, is_last);
-        }
-        replies.replace_part(body, is_last)
-    }
-
-    fn on_response_trailers(&mut self) -> Result<Vec<ProcessingResponse>, &'static str> {
-        let is_duplex = self.is_duplex(Direction::Response);
-        let mut replies = match (&self.response, &mut self.exchange) {
-            (BodyState::Collect(body), _) if !is_duplex && body.len() > 0 => {
-                // No chunk was marked as the last, and Envoy accepts no more body now. A reset is
-                // better than a truncated answer.
-                return Err("the response has trailers: use FULL_DUPLEX_STREAMED");
-            }
-            (BodyState::Events(_), Some(exchange)) if is_duplex => {
-                let sent = exchange.on_events(&mut self.messages, b"", true);
-                let replies = self.replies(Direction::Response);
-                if sent.is_empty() { Vec::new() } else { replies.replace_part(sent, false) }
-            }
-            _ if is_duplex => self.finish_response(false),
-            _ => Vec::new(),
-        };
-        replies.push(self.replies(Direction::Response).trailers());
-        Ok(replies)
-    }
 }
 
 /// Returns the response to a request whose body does not arrive within the time limits.
@@ -510,11 +342,6 @@ fn try_again() -> HttpResponse {
     response
 }
 
-fn into_body(replacement: Replacement) -> Vec<u8> {
-    let (Replacement::Body(body) | Replacement::Response(HttpResponse { body, .. })) = replacement;
-    body
-}
-
 /// Returns the value of a header. `name` must be in lower case, as Envoy sends names.
 pub(super) fn header(head: &HttpHeaders, name: &str) -> Option<String> {
     let all = head.headers.as_ref()?.headers.iter();
@@ -526,10 +353,6 @@ pub(super) fn header(head: &HttpHeaders, name: &str) -> Option<String> {
         })
         .collect();
     (!values.is_empty()).then(|| String::from_utf8_lossy(&values.join(&b", "[..])).into_owned())
-}
-
-fn content_length(head: &HttpHeaders) -> Option<usize> {
-    header(head, CONTENT_LENGTH)?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -581,7 +404,7 @@ pub(crate) mod tests {
         response_is_streamed: false,
     };
 
-    fn exchange(guard: &Arc<ExternalGuard>, memory: &Arc<BodyMemory>) -> EnvoyExchange {
+    fn exchange(guard: &Arc<ExternalGuard>, memory: &Arc<EnvoyBodyMemory>) -> EnvoyExchange {
         let (guard, memory) = (Arc::clone(guard), Arc::clone(memory));
         EnvoyExchange::new(guard, Settings::default(), DUPLEX, memory)
     }
@@ -600,7 +423,7 @@ pub(crate) mod tests {
 
     #[test]
     fn oldest_request_is_refused_if_all_exceed_the_memory() {
-        let (guard, memory) = (guard(), BodyMemory::new(100, 100));
+        let (guard, memory) = (guard(), EnvoyBodyMemory::new(100, 100));
         let mut exchanges: Vec<_> = ["a", "b", "c"]
             .map(|key| {
                 let mut exchange = exchange(&guard, &memory);
@@ -619,7 +442,7 @@ pub(crate) mod tests {
 
     #[test]
     fn incomplete_events_use_the_memory_of_bodies() {
-        let (guard, memory) = (guard(), BodyMemory::new(100, 100));
+        let (guard, memory) = (guard(), EnvoyBodyMemory::new(100, 100));
         let mut stream = exchange(&guard, &memory);
         stream.handle(request_head("a")).unwrap();
         let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;

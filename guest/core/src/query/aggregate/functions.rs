@@ -60,9 +60,10 @@ const SPREADS: [(&[&str], Spread); 6] = [
     ),
 ];
 
-/// Returns a note for a total whose name does not say whether the values are a sample. `word` is
-/// its name.
-pub(super) fn spread_note(word: &str) -> Option<String> {
+/// Returns a note for a total whose name does not say whether the values are a sample. `verbatim`
+/// is the total as it was written.
+pub(super) fn spread_note(verbatim: &str) -> Option<String> {
+    let word = verbatim.split('(').next()?;
     let name = word.to_lowercase();
     let (_, spread) = SPREADS.iter().find(|(names, _)| names.contains(&name.as_str()))?;
     let is_open = spread.is_sample && !name.contains("samp");

@@ -198,8 +198,8 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
         Some(_) => Some(TotalsCondition::read(reader)?),
         None => None,
     };
-    // The number of a column counts the columns as they are written. The number in the result counts
-    // the keys first.
+    // The number of a column counts the columns as they are written. The number in the result
+    // counts the keys first.
     let number_in_result = |name: &str| -> Option<usize> {
         let at = name.parse::<usize>().ok()?.checked_sub(1)?;
         match (columns.get(at)?, labels.get(at)?) {

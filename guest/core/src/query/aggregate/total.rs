@@ -32,7 +32,7 @@ pub(super) enum AggregateFunction {
     MaxRecord,
     /// The value below which this share (0 to 1) of the values lies, interpolated.
     Percentile(f64),
-    /// How far the values lie from their average.
+    /// The distance of the values from their average.
     Spread(Spread),
 }
 
@@ -175,7 +175,7 @@ impl Total {
                 percentile(&self.all, share).map_or(Value::Null, Number::value)
             }
             AggregateFunction::Spread(spread) => {
-                spread.of(&self.all).map_or(Value::Null, Number::value)
+                spread.measure(&self.all).map_or(Value::Null, Number::value)
             }
             _ => self.best.as_ref().map_or(Value::Null, |best| best.value.clone()),
         }
@@ -257,7 +257,7 @@ impl Total {
 impl Spread {
     /// Returns the spread of numbers. `None` if there are too few.
     #[allow(clippy::cast_precision_loss, reason = "a number of records")]
-    fn of(self, numbers: &[Number]) -> Option<Number> {
+    fn measure(self, numbers: &[Number]) -> Option<Number> {
         let divisor = numbers.len().checked_sub(usize::from(self.is_sample))?;
         if divisor == 0 {
             return None;
@@ -397,7 +397,7 @@ mod tests {
             (&[], false, false, None),
         ] {
             let spread = Spread { is_squared, is_sample };
-            let found = spread.of(&numbers(list)).map(Number::value);
+            let found = spread.measure(&numbers(list)).map(Number::value);
             assert_eq!(found.as_ref().and_then(Value::text), expected, "{list:?}");
         }
     }

@@ -261,10 +261,10 @@ impl Leaf {
         let unit = self.operand.computed.as_ref().and_then(|expression| expression.date_unit());
         let Some(seconds) = unit.map(|unit| unit.seconds()) else { return };
         match &mut self.check {
-            Check::Compare(_, literal) => literal.to_units_of_time(seconds),
+            Check::Compare(_, literal) => literal.convert_to_time_units(seconds),
             Check::Between(least, most) => {
-                least.to_units_of_time(seconds);
-                most.to_units_of_time(seconds);
+                least.convert_to_time_units(seconds);
+                most.convert_to_time_units(seconds);
             }
             _ => {}
         }

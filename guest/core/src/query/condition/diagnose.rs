@@ -121,18 +121,6 @@ impl Leaf {
         })
     }
 
-    /// Returns true if the right side of the comparison is an empty text.
-    fn is_empty_text(&self) -> bool {
-        matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
-    }
-
-    /// Returns true if the right side of the comparison stands for an absent value: an empty text,
-    /// or a word such as `missing`.
-    fn is_absent_text(&self) -> bool {
-        self.is_empty_text()
-            || matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.names_absence())
-    }
-
     fn diagnose(
         &self,
         records: &RecordSet<'_>,

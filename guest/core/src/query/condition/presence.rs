@@ -2,7 +2,7 @@
 //! elements of XML: `exists(note)`, `has(note)`.
 
 use super::build::negate;
-use super::{Check, Leaf, Test};
+use super::{Check, Leaf, Operator, Test};
 use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::operand::Operand;
@@ -18,6 +18,19 @@ pub(super) fn presence(operand: Operand) -> Test {
 }
 
 impl Leaf {
+    /// Returns true if the right side of the comparison is an empty text.
+    pub(super) fn is_empty_text(&self) -> bool {
+        matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
+    }
+
+    /// Returns true if the right side of the comparison stands for an absent value: an empty text,
+    /// or a word such as `missing`.
+    pub(super) fn is_absent_text(&self) -> bool {
+        self.is_empty_text()
+            || matches!(&self.check, Check::Compare(Operator::Equal, literal)
+                if literal.names_absence())
+    }
+
     /// Returns a note if a test for presence leaves out records in which the field is null or an
     /// empty element, and others lack it.
     pub(super) fn presence_note(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Option<String> {

@@ -47,7 +47,7 @@ pub(in crate::query) struct Piece {
 
 impl Piece {
     /// Returns the piece of a text. `None` if the text has too few pieces.
-    fn of<'t>(&self, text: &'t str) -> Option<&'t str> {
+    fn cut<'t>(&self, text: &'t str) -> Option<&'t str> {
         let at = usize::try_from(self.index.unsigned_abs()).ok()?;
         let separator = self.separator.as_str();
         match self.index < 0 {
@@ -98,7 +98,7 @@ impl TextPart {
             count += 1;
         });
         let text = match &self.piece {
-            Some(piece) => text.and_then(|text| piece.of(&text).map(str::to_owned)),
+            Some(piece) => text.and_then(|text| piece.cut(&text).map(str::to_owned)),
             None => text,
         };
         (is_known && count < 2).then_some(text)

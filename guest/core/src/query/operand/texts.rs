@@ -39,9 +39,17 @@ impl Operand {
         Some(Self::joining(text, reader.since(start)))
     }
 
+    /// Reads the arguments of a function whose value is a text, after the opening parenthesis.
+    pub(super) fn text(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+        match word {
+            "concat" | "concat_ws" => Self::concat(reader, word),
+            _ => Self::piece(reader, word),
+        }
+    }
+
     /// Reads the arguments of `CONCAT(first, ' ', last)` or `CONCAT_WS(' ', first, last)`, after
     /// the opening parenthesis.
-    pub(super) fn concat(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+    fn concat(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
         let start = reader.position();
         let mut parts = Vec::new();
         loop {
@@ -73,7 +81,7 @@ impl Operand {
     /// Reads the arguments of `split_part(email, '@', 2)`, `substring_index(email, '@', -1)` or
     /// `split(email, '@')[1]`, after the opening parenthesis. Indexes in brackets count from 0, the
     /// others from 1.
-    pub(super) fn piece(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
+    fn piece(reader: &mut Reader<'_>, word: &str) -> Result<Self, String> {
         let start = reader.position();
         let field = Self::read(reader)?;
         let usage = "write split_part(field, '@', 2), or split(field, '@')[0] for the first part";

@@ -191,8 +191,8 @@ pub(super) fn amount(text: &str) -> Option<(f64, String)> {
     Some((number.parse().ok()?, unit_name(unit.trim())?))
 }
 
-/// Returns the seconds of a duration such as `36 hours`, `2d` or `1h30m`. `None` for other texts, and
-/// for a clock time.
+/// Returns the seconds of a duration such as `36 hours`, `2d` or `1h30m`. `None` for other texts,
+/// and for a clock time.
 pub(in crate::query) fn duration(text: &str) -> Option<f64> {
     let (number, unit) = amount(text)?;
     let (_, factor) = DURATIONS.iter().find(|(known, _)| *known == unit)?;

@@ -13,8 +13,8 @@ const MAX_SPAN: usize = 100;
 /// counts once more for each 100 bytes.
 const MAX_REPEATED: usize = 100_000;
 
-/// Returns the HTML table with the most rows in a text. `None` if there is none, and if spans repeat
-/// more than the limit: a part of a table would give wrong totals.
+/// Returns the HTML table with the most rows in a text. `None` if there is none, and if spans
+/// repeat more than the limit: a part of a table would give wrong totals.
 pub(super) fn parse(text: &str) -> Option<Table> {
     let mut tags =
         text.match_indices('<').filter_map(|(at, _)| text.as_bytes().get(at + 1..at + 6));
@@ -179,8 +179,8 @@ impl HtmlTable {
         row
     }
 
-    /// Appends the texts of earlier cells that span the next columns of a row, and adds their number
-    /// to `repeated`. Ends early beyond the limit.
+    /// Appends the texts of earlier cells that span the next columns of a row, and adds their
+    /// number to `repeated`. Ends early beyond the limit.
     fn add_spans(&mut self, row: &mut Vec<String>, repeated: &mut usize) {
         while let Some((text, rows)) = self.spans.get_mut(row.len()).filter(|(_, rows)| *rows > 0) {
             *repeated += cost_of_repeat(text);
