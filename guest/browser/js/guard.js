@@ -166,7 +166,14 @@ export class ContextGuard {
 
   #report(json) {
     const record = json === undefined ? undefined : JSON.parse(json);
-    if (record !== undefined) this.#onRecord?.(record);
+    if (record !== undefined) {
+      try {
+        this.#onRecord?.(record);
+      } catch (error) {
+        // A fault of the caller is none of the store: the answer remains.
+        console.error("context-guard: onRecord failed:", error);
+      }
+    }
     return record;
   }
 }
