@@ -6,6 +6,11 @@
 
 use std::borrow::Cow;
 
+/// The maximum number of names around an element, and of their bytes, that are compared with its
+/// text.
+const MAX_COMPARED_NAMES: usize = 16;
+const MAX_COMPARED_BYTES: usize = 1_000;
+
 /// The number of leading lines in which a snapshot is recognized.
 const SAMPLE_LINES: usize = 200;
 /// The minimum number of elements in the sample.
@@ -277,7 +282,10 @@ impl Page {
         let name = if is_named { element.name.as_ref() } else { "" };
         // The text of an element without a name is its name.
         let label = if name.is_empty() { element.text.as_ref() } else { name };
-        let is_repeated = self.names.iter().any(|(_, name)| name.contains(label));
+        let around = self.names.iter().rev().take(MAX_COMPARED_NAMES);
+        let is_repeated = around
+            .filter(|(_, name)| name.len() <= MAX_COMPARED_BYTES)
+            .any(|(_, name)| name.contains(label));
         let states = element.states.iter().map(|state| format!(" {state}")).collect::<String>();
         if element.role == "heading" {
             let marks = "#".repeat(element.level.clamp(1, 6));

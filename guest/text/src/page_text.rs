@@ -5,8 +5,8 @@ use super::markup::{Piece, Pieces, attributes, plain_text};
 
 /// Elements that have no text for readers.
 const SKIPPED: &[&str] = &[
-    "head", "script", "style", "noscript", "nav", "footer", "aside", "svg", "form", "button",
-    "select", "iframe", "template", "dialog", "object", "canvas", "video", "audio", "map",
+    "head", "script", "style", "noscript", "nav", "footer", "aside", "svg", "button", "select",
+    "iframe", "template", "dialog", "object", "canvas", "video", "audio", "map",
 ];
 /// Words in the class, id or role of elements outside the main content.
 const SKIPPED_WORDS: &[&str] = &[
@@ -182,6 +182,9 @@ impl Reader {
         if name == "title" && self.title.is_none() {
             self.is_title = true;
         }
+        // The end tag of a head may be left out.
+        let ends_head = |skipped: &(String, usize)| skipped.0 == "head" && BLOCKS.contains(&name);
+        self.skipped = self.skipped.take().filter(|skipped| !ends_head(skipped));
         if let Some((skipped, open)) = &mut self.skipped {
             *open += usize::from(skipped == name && !closed);
             return;
@@ -363,6 +366,10 @@ fn heading(name: &str) -> usize {
 
 /// Returns true if an element is probably not main content.
 fn is_suspect(name: &str, text: &str) -> bool {
+    // Some servers put the whole page into a form.
+    if name == "form" {
+        return true;
+    }
     if !SKIPPABLE.contains(&name) {
         return false;
     }
@@ -408,6 +415,17 @@ mod tests {
                 "one\n  two <3",
             ]
         );
+    }
+
+    #[test]
+    fn heads_without_end_and_pages_in_a_form_have_their_text() {
+        let text = "<p>A long text that somebody wrote for readers.</p>";
+        for page in [
+            format!("<html><head><title>T</title><body>{text}"),
+            format!("<head><title>T</title></head><body><form id=page>{text}</form></body>"),
+        ] {
+            assert_eq!(texts(&page), ["# T", "A long text that somebody wrote for readers."]);
+        }
     }
 
     #[test]
