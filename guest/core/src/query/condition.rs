@@ -102,6 +102,8 @@ pub(super) struct Leaf {
     is_two_valued: bool,
     /// True if the condition asks for the presence of the field.
     is_presence: bool,
+    /// The word of a test such as `is missing`, which may be a value as well.
+    word: Option<&'static str>,
     /// The element that the check looks for if the field is a list, as `includes` does.
     member: Option<SoughtElement>,
     /// The number that the condition writes before the operand, as the name of a field that may be
@@ -359,7 +361,7 @@ impl Test {
     fn leaf(operand: Operand, check: Check) -> Self {
         let (matched, unknown) = (Cell::new(0), Cell::new(0));
         let ignores_case = false;
-        let (scale, reading, member, first) = (None, None, None, None);
+        let (scale, reading, member, first, word) = (None, None, None, None, None);
         let (is_flag, is_known, is_two_valued, is_presence) = (false, false, false, false);
         Test::Leaf(Box::new(Leaf {
             operand,
@@ -368,6 +370,7 @@ impl Test {
             is_known,
             is_two_valued,
             is_presence,
+            word,
             member,
             first,
             ignores_case,

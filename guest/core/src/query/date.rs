@@ -139,6 +139,12 @@ pub(super) fn date_part(value: &Value<'_>, part: DatePart, order: DayOrder) -> O
     })
 }
 
+/// Returns true for a day without a time in ISO 8601, such as `2024-05-01`.
+pub(super) fn is_day(text: &str) -> bool {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    text.len() == "2024-05-01".len() && digits == 8 && text.matches('-').count() == 2
+}
+
 /// Returns the seconds since 1970 and the nanoseconds of a date or time that begins with the year,
 /// and true if it has a zone. A time without one is taken as UTC. `None` for other texts. O(1).
 pub(crate) fn instant(text: &str) -> Option<((i64, i64), bool)> {

@@ -7,9 +7,6 @@ use super::date;
 use super::scale::{Scale, ScaleSurvey, duration, has_no_hours};
 use super::value::{Number, Value, quote};
 
-/// The words that say that there is no value.
-pub(super) const ABSENCE: [&str; 4] = ["missing", "absent", "undefined", "unset"];
-
 /// A literal of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Literal {
@@ -33,11 +30,6 @@ impl Literal {
         let number = if is_number { Number::parse(&text) } else { None };
         let scale = Scale::of_literal(&text, number.is_some());
         Self { text, is_quoted, ignores_case: false, number, scale }
-    }
-
-    /// Returns true for a word that says that there is no value: `missing`.
-    pub(super) fn names_absence(&self) -> bool {
-        !self.is_quoted && ABSENCE.iter().any(|word| self.text.eq_ignore_ascii_case(word))
     }
 
     /// Converts a duration, such as `36 hours`, to a number of units of `unit_seconds` each. Other

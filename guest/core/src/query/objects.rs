@@ -58,6 +58,11 @@ fn all(members: &Map<String, Value>) -> Result<String, String> {
     if let Some(text) = found.or_else(|| filters::group(members)) {
         return text;
     }
+    all_members(members)
+}
+
+/// Converts members that are no comparison or group as a whole, and joins them with AND.
+fn all_members(members: &Map<String, Value>) -> Result<String, String> {
     let parts: Result<Vec<String>, String> =
         members.iter().map(|(name, value)| member(name, value)).collect();
     Ok(join(parts?, " AND "))
@@ -360,6 +365,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nested_groups_take_linear_time() {
+        // Converting each group twice would take 2^60 conversions.
+        for member in ["{\"rules\":[", "{\"logic\":\"and\",\"filters\":["] {
+            let leaf = r#"{"field":"a","op":"eq","value":1}"#;
+            let nested = format!("{}{leaf}{}", member.repeat(60), "]}".repeat(60));
+            assert_eq!(condition(&nested).as_deref(), Ok("a = 1"));
+            let unknown = format!("{}{{\"a\":[{{}}]}}{}", member.repeat(60), "]}".repeat(60));
+            assert!(condition(&unknown).is_err());
+        }
+    }
+
+    #[test]
     fn filters_are_rewritten() {
         for (filter, expected) in [
             (r#"{"a": 1, "b": "x'y"}"#, "(a = 1) AND (b = 'x''y')"),
@@ -384,6 +401,7 @@ mod tests {
                 "(a == 'x') AND (NOT (b CONTAINS 'y'))",
             ),
             (r#"{"<":[1,{"var":"a"},5]}"#, "1 < a AND a < 5"),
+            (r#"{"property":"a","date":{"on_or_before":"2024-05-01"}}"#, "date(a) <= '2024-05-01'"),
             (r#"{"a":{"b":{"equals":"x"}}}"#, "a.b = 'x'"),
             (r#"{"a": {"b": {"gte": 2}}}"#, "a.b >= 2"),
             (r#"{"tags": {"$elemMatch": {"k": "v"}}}"#, "any(tags; k = 'v')"),

@@ -170,12 +170,8 @@ impl Operand {
         Ok(function)
     }
 
-    /// Reads the arguments of the function `word`, after the opening parenthesis. `None` if there
-    /// is no such function.
-    fn call(reader: &mut Reader<'_>, word: &str) -> Result<Option<Self>, String> {
-        if is_too_deep(reader.rest()) {
-            return Err(reader.error("too many functions are nested"));
-        }
+    /// Reads the arguments of a function as [`Operand::call`] does, without a limit of nested ones.
+    fn arguments(reader: &mut Reader<'_>, word: &str) -> Result<Option<Self>, String> {
         if date_format::FUNCTIONS.contains(&word) {
             return Self::formatted(reader, word).map(Some);
         }

@@ -25,6 +25,8 @@ pub(super) struct Reader<'t> {
     at: usize,
     parts: usize,
     depth: usize,
+    /// The number of functions around the position.
+    calls: usize,
     /// True if names may contain colons, because no comparison with `:` can follow.
     joins_colons: bool,
     /// True in the body of a function of an element, whose names begin with `@`.
@@ -49,14 +51,23 @@ impl<'t> Reader<'t> {
             ));
         }
         let joins_colons = argument == "aggregate";
-        Ok(Self { argument, text, at: 0, parts: 0, depth: 0, joins_colons, is_function: false })
+        Ok(Self {
+            argument,
+            text,
+            at: 0,
+            parts: 0,
+            depth: 0,
+            calls: 0,
+            joins_colons,
+            is_function: false,
+        })
     }
 
     /// Creates a reader for a converted part of this expression. It continues the counts of parts
     /// and depth.
     pub(super) fn inner<'i>(&self, text: &'i str) -> Reader<'i> {
-        let Self { argument, parts, depth, joins_colons, is_function, .. } = *self;
-        Reader { argument, text, at: 0, parts, depth, joins_colons, is_function }
+        let Self { argument, parts, depth, calls, joins_colons, is_function, .. } = *self;
+        Reader { argument, text, at: 0, parts, depth, calls, joins_colons, is_function }
     }
 
     /// Creates a reader for the body of a function of an element. Its names begin with `@`, the
@@ -146,6 +157,21 @@ impl<'t> Reader<'t> {
     /// Leaves a parenthesis or negation that [`Reader::enter`] entered.
     pub(super) fn leave(&mut self) {
         self.depth = self.depth.saturating_sub(1);
+    }
+
+    /// Creates a reader of the arguments of a function, which are next.
+    pub(super) fn within_call(&self) -> Self {
+        Self { calls: self.calls + 1, ..self.clone() }
+    }
+
+    /// Returns the number of functions around the position.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Continues after the arguments of a function, which `inner` has read.
+    pub(super) fn after_call(&mut self, inner: Self) {
+        *self = Self { calls: self.calls, ..inner };
     }
 
     /// Returns the current position.

@@ -159,6 +159,12 @@ impl Table {
                     format!("{whole}.{decimals}")
                 })
             };
+            // Numbers with equally many decimals are written in one way.
+            let mut decimals = cells().map(|cell| cell.split_once('.').map(|(_, part)| part.len()));
+            let first = decimals.next();
+            if decimals.all(|part| Some(part) == first) {
+                continue;
+            }
             let mut long = cells().filter_map(|cell| Some((shorter(cell)?, cell))).peekable();
             if long.peek().is_none() {
                 continue;

@@ -79,8 +79,11 @@ fn worded(text: &str) -> Option<String> {
     };
     let total = match function.to_lowercase().as_str() {
         "average" | "avg" => "avg",
-        "largest" | "highest" | "biggest" | "greatest" | "longest" | "maximum" => "max",
-        "smallest" | "lowest" | "shortest" | "minimum" => "min",
+        // `largest city by population` sorts cities by another field.
+        "largest" | "highest" | "biggest" | "greatest" if text.contains(" per ") => "max",
+        "smallest" | "lowest" if text.contains(" per ") => "min",
+        "maximum" => "max",
+        "minimum" => "min",
         "total" => "sum",
         // The grammar reads `count` and distinct values in words.
         name => total_of(name).filter(|total| !["count", "distinct"].contains(total))?,
@@ -128,7 +131,11 @@ fn pivot(text: &str) -> Option<String> {
     }
     let mut items = Vec::new();
     for name in functions {
-        let total = total_of(name).or((name == "size").then_some("count"))?;
+        if name == "size" {
+            items.push("count".to_owned());
+            continue;
+        }
+        let total = total_of(name)?;
         items.extend(values.iter().map(|column| format!("{total}({column})")));
     }
     (!items.is_empty() && !by.is_empty())
@@ -465,6 +472,8 @@ mod tests {
             ("df['a'].isna()", None),
             ("df['a'].isna().mean()", None),
             ("largest a per b", Some("max(a) per b")),
+            ("largest a by b", None),
+            ("longest a", None),
             ("total a", Some("sum(a)")),
             (
                 "df.pivot_table(values='a', index=['b', 'c'], aggfunc=['sum', 'count'])",

@@ -327,6 +327,7 @@ fn keys_have_the_names_of_a_statement() {
         "SELECT e.n, COUNT(*) FROM t, UNNEST(c) AS e GROUP BY e.n",
         "SELECT e.n, t, COUNT(*) FROM t, UNNEST(l) AS e GROUP BY e.n, t",
         "SELECT YEAR(d) y, COUNT(*) FROM t GROUP BY z",
+        r#"{"group_by":"c","metrics":[{"count":{"distinct":"y"}}]}"#,
     ] {
         assert!(run(text).is_err(), "{text}: {:?}", run(text));
     }

@@ -4,6 +4,7 @@ use super::literal::read_literal;
 use super::operator::Sign;
 use super::pattern::TextPattern;
 use super::{Check, Operator, Test};
+use crate::query::date::{DatePart, is_day};
 use crate::query::literal::Literal;
 use crate::query::operand::{FieldFunction, Operand};
 use crate::query::reader::Reader;
@@ -85,6 +86,17 @@ pub(super) fn numbered(mut operand: Operand, literals: &[&Literal]) -> Operand {
         operand.function = Some(FieldFunction::Date(part.as_number()));
     }
     operand
+}
+
+/// Returns the day of a field that is compared with a day, which includes all its times. Returns
+/// other operands unchanged.
+pub(super) fn of_day(operand: Operand, literal: &Literal) -> Operand {
+    let is_field = operand.function.is_none() && !operand.is_computed();
+    let function = match is_field && is_day(&literal.text) {
+        true => Some(FieldFunction::Date(DatePart::Day)),
+        false => operand.function,
+    };
+    Operand { function, ..operand }
 }
 
 /// Creates a test for null, an empty text or an empty list. A list is not empty because of an

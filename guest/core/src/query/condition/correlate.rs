@@ -246,6 +246,7 @@ impl Leaf {
         } else {
             self.bind_word(records, all);
         }
+        self.check_word(records, all)?;
         self.check_units()?;
         self.convert_durations();
         if let Some(note) = self.fit_date(records, all) {

@@ -64,7 +64,7 @@ impl Test {
         match self {
             Test::Any(tests) => tests
                 .iter()
-                .filter(|test| !test.is_absent_text() || !tests.iter().any(Test::is_null_test))
+                .filter(|test| !test.is_empty_text() || !tests.iter().any(Test::is_null_test))
                 .try_for_each(|test| test.diagnose_in(records, all, is_negated, notes)),
             Test::All(tests) => {
                 tests.iter().try_for_each(|test| test.diagnose_in(records, all, is_negated, notes))
@@ -83,8 +83,8 @@ impl Test {
 }
 
 impl Test {
-    fn is_absent_text(&self) -> bool {
-        matches!(self, Test::Leaf(leaf) if leaf.is_absent_text())
+    fn is_empty_text(&self) -> bool {
+        matches!(self, Test::Leaf(leaf) if leaf.is_empty_text())
     }
 
     fn is_null_test(&self) -> bool {

@@ -18,7 +18,8 @@ const SHELL: [(&str, &str); 12] = [
     ("-ge", ">="),
     ("-lt", "<"),
     ("-le", "<="),
-    ("-match", "=~"),
+    // They ignore case.
+    ("-match", "~*"),
     ("-like", "GLOB"),
     ("-in", "IN"),
 ];
@@ -297,6 +298,19 @@ fn shell(text: &str) -> Option<String> {
         });
         let (word, operator) = found.filter(|_| is_start)?;
         has_comparison |= !["-and", "-or", "-not"].contains(word);
+        let after = rest.get(word.len()..)?.trim_start();
+        match (*word, after.chars().next()) {
+            ("-eq", Some('\'' | '"')) => return Some((word.len(), "==*".to_owned())),
+            ("-like", Some(mark @ ('\'' | '"'))) => {
+                let (text, after) = after.get(1..)?.split_once(mark)?;
+                if !text.contains(['%', '_', '\\']) {
+                    let pattern = text.replace('*', "%").replace('?', "_");
+                    let length = rest.len() - after.len();
+                    return Some((length, format!("LIKE {mark}{pattern}{mark}")));
+                }
+            }
+            _ => {}
+        }
         Some((word.len(), (*operator).to_owned()))
     });
     condition.filter(|_| has_comparison)
@@ -314,13 +328,14 @@ fn matchers(text: &str) -> Option<String> {
     if !is_matcher && !is_filter {
         return None;
     }
-    let mut conditions = vec![inner.to_owned()];
+    let inner = if is_filter { inner.to_owned() } else { anchored(inner)? };
+    let mut conditions = vec![inner];
     for stage in parts(after, "|").into_iter().map(str::trim).filter(|stage| !stage.is_empty()) {
         match stage {
             // The records are parsed already.
             "json" | "logfmt" => {}
             stage if stage.starts_with(char::is_alphabetic) && stage.contains(['=', '<', '>']) => {
-                conditions.push(stage.to_owned());
+                conditions.push(format!("({stage})"));
             }
             _ => return None,
         }
@@ -332,6 +347,28 @@ fn matchers(text: &str) -> Option<String> {
         *first = parts(first, ",").join(" AND ");
     }
     Some(conditions.join(" AND "))
+}
+
+/// Returns label matchers whose regular expressions must match the whole value. `None` if a pattern
+/// cannot be told from the rest.
+fn anchored(matchers: &str) -> Option<String> {
+    let matcher = |matcher: &str| -> Option<String> {
+        let Some((name, pattern)) = matcher.split_once('~') else {
+            return Some(matcher.to_owned());
+        };
+        let (not, name) = match name.strip_suffix('!') {
+            Some(name) => ("NOT ", name),
+            None => match name.strip_suffix('=') {
+                Some(name) => ("", name),
+                // The sign is in a text.
+                None => return Some(matcher.to_owned()),
+            },
+        };
+        let pattern = unquoted(pattern.trim())?;
+        Some(format!("{not}{} =~ '^(?:{pattern})$'", name.trim()))
+    };
+    let all: Option<Vec<String>> = parts(matchers, ",").into_iter().map(matcher).collect();
+    Some(all?.join(", "))
 }
 
 /// Converts terms of GitHub's search with the fields of its API: `is:open -label:bug author:ann
@@ -401,15 +438,17 @@ mod tests {
         for (text, expected) in [
             (
                 "$_.Age -gt 60 -and ($_.Office -eq 'a -or b' -or $_.x -like 'y*')",
-                Some("$_.Age > 60 AND ($_.Office = 'a -or b' OR $_.x GLOB 'y*')"),
+                Some("$_.Age > 60 AND ($_.Office ==* 'a -or b' OR $_.x LIKE 'y%')"),
             ),
             ("Where-Object { $_.a -ne 5 }", Some(" $_.a != 5 ")),
             ("$_.a -eq $true -and $_.b -ne '$null'", Some("$_.a = true AND $_.b != '$null'")),
             ("a-eq = 5", None),
             ("kind:new -in:x", None),
-            ("{a=\"x\", b=~\"y|z\"}", Some("a=\"x\", b=~\"y|z\"")),
+            ("{a=\"x\", b=~\"y|z\"}", Some("a=\"x\", b =~ '^(?:y|z)$'")),
+            ("{b!~\"y.*\"}", Some("NOT b =~ '^(?:y.*)$'")),
             ("{\"a\": \"x=y\"}", None),
-            ("{a=\"x\", b!=\"y, z\"} | json | c > 5", Some("a=\"x\" AND b!=\"y, z\" AND c > 5")),
+            ("{a=\"x\", b!=\"y, z\"} | json | c > 5", Some("a=\"x\" AND b!=\"y, z\" AND (c > 5)")),
+            ("{a=\"x\"} | b > 5 or c > 6", Some("a=\"x\" AND (b > 5 or c > 6)")),
             ("{a=\"x\"} |= \"text\"", None),
             ("{ ($.a = 5) && ($.b > 3) }", Some("($.a = 5) && ($.b > 3)")),
             (

@@ -1,6 +1,6 @@
 //! Values in the syntax of search engines, after a colon: `kind:(new OR old)`, `price:[5 TO 10}`.
 
-use super::build::{equal, single};
+use super::build::{equal, of_day, single};
 use super::literal::read_literal;
 use super::{Check, Operator, Test};
 use crate::query::literal::Literal;
@@ -48,8 +48,13 @@ pub(super) fn read(reader: &mut Reader<'_>, operand: &Operand) -> Result<Test, S
     let mut tests = Vec::new();
     for (operator, text) in [(from, low), (until, high)] {
         if text != "*" {
-            let check = Check::Compare(operator, Literal::new(text, false));
-            tests.push(Test::leaf(operand.clone(), check));
+            let literal = Literal::new(text, false);
+            // The last day of a range belongs to it, and the day before it does not.
+            let operand = match operator {
+                Operator::AtMost | Operator::More => of_day(operand.clone(), &literal),
+                _ => operand.clone(),
+            };
+            tests.push(Test::leaf(operand, Check::Compare(operator, literal)));
         }
     }
     if tests.is_empty() {

@@ -8,6 +8,8 @@ use crate::query::reader::Reader;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Compare(Operator),
+    /// Compares days if the value is a day, as words such as `after` do.
+    Dated(Operator),
     Unequal,
     Contains,
     /// The list has all elements of an array, or one of them: `@>` and `&&` of SQL.
@@ -83,14 +85,14 @@ const WORDS: [(&str, Sign); 63] = [
     ("less than or equal to", Sign::Compare(Operator::AtMost)),
     ("less than", Sign::Compare(Operator::Less)),
     ("fewer than", Sign::Compare(Operator::Less)),
-    ("is on or after", Sign::Compare(Operator::AtLeast)),
-    ("on or after", Sign::Compare(Operator::AtLeast)),
-    ("is on or before", Sign::Compare(Operator::AtMost)),
-    ("on or before", Sign::Compare(Operator::AtMost)),
-    ("is after", Sign::Compare(Operator::More)),
-    ("after", Sign::Compare(Operator::More)),
-    ("is before", Sign::Compare(Operator::Less)),
-    ("before", Sign::Compare(Operator::Less)),
+    ("is on or after", Sign::Dated(Operator::AtLeast)),
+    ("on or after", Sign::Dated(Operator::AtLeast)),
+    ("is on or before", Sign::Dated(Operator::AtMost)),
+    ("on or before", Sign::Dated(Operator::AtMost)),
+    ("is after", Sign::Dated(Operator::More)),
+    ("after", Sign::Dated(Operator::More)),
+    ("is before", Sign::Dated(Operator::Less)),
+    ("before", Sign::Dated(Operator::Less)),
     ("eq", Sign::Compare(Operator::Equal)),
     ("neq", Sign::Unequal),
     ("ne", Sign::Unequal),

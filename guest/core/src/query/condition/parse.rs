@@ -10,7 +10,8 @@
 
 use super::arrays;
 use super::build::{
-    check_bounds, distinct_from, empty, equal, has_wildcards, negate, numbered, pattern, single,
+    check_bounds, distinct_from, empty, equal, has_wildcards, negate, numbered, of_day, pattern,
+    single,
 };
 use super::literal::{
     ENDS, is_value, qualifier_follows, read_literal, read_literals, regex_literal,
@@ -20,11 +21,11 @@ use super::member::{SoughtElement, with_member};
 use super::operator::{SYMBOLS, Sign, is_comparison, parse_operator};
 use super::pattern::TextPattern;
 use super::pipe::{check_pipe, eat_alternative, eat_or};
-use super::presence::presence;
+use super::presence::{presence, worded};
 use super::{Check, Operator, Test};
 use crate::query::code::end_of_group;
 use crate::query::field::FieldName;
-use crate::query::literal::{ABSENCE, Literal};
+use crate::query::literal::Literal;
 use crate::query::operand::Operand;
 use crate::query::reader::Reader;
 use crate::query::value::quote;
@@ -255,25 +256,23 @@ impl Parser {
                 let is_not = reader.keyword(&["not"]).is_some();
                 let test = if reader.keyword(&["distinct from"]).is_some() {
                     distinct_from(operand, reader)?
-                } else if reader.keyword(&["empty", "blank"]).is_some() {
-                    empty(operand)
-                } else if reader.keyword(&["present", "defined"]).is_some() {
-                    presence(operand)
+                } else if let Some(word) = reader.keyword(&["empty", "blank"]) {
+                    worded(empty(operand), word)
+                } else if let Some(word) = reader.keyword(&["present", "defined"]) {
+                    worded(presence(operand), word)
+                } else if let Some(word) =
+                    reader.keyword(&["missing", "absent", "undefined", "unset"])
+                {
+                    worded(Test::leaf(operand, Check::IsNull), word)
                 } else if reader.keyword(&["a number"]).is_some() {
                     Test::leaf(operand, Check::IsNumber)
                 } else {
-                    // `is missing` names records without a value, and those with this value.
-                    let is_absent = reader.clone().keyword(&ABSENCE).is_some();
-                    let absent = is_absent.then(|| Test::leaf(operand.clone(), Check::IsNull));
                     let literal = read_literal(reader, false)?;
                     let mut test = equal(operand, literal)?;
                     if let Test::Leaf(leaf) = &mut test {
                         leaf.is_known = true;
                     }
-                    match absent {
-                        Some(absent) => Test::Any(vec![absent, test]),
-                        None => test,
-                    }
+                    test
                 };
                 Ok(if is_not { negate(test) } else { test })
             }
@@ -320,7 +319,7 @@ impl Parser {
             Sign::Compare(Operator::Equal) if lucene::follows(reader) => {
                 lucene::read(reader, &operand)
             }
-            Sign::Compare(operator) => {
+            Sign::Compare(operator) | Sign::Dated(operator) => {
                 if operator == Operator::Equal
                     && let Some(test) = arrays::quantified_list(reader, &operand, "any")?
                 {
@@ -342,7 +341,10 @@ impl Parser {
                     // `name:*host*`, as search engines write it.
                     return leaf(operand, Check::Matches(TextPattern::search(&literal.text)?));
                 }
-                let operand = numbered(operand, &[&literal]);
+                let operand = match sign {
+                    Sign::Dated(_) => of_day(operand, &literal),
+                    _ => numbered(operand, &[&literal]),
+                };
                 if operator != Operator::Equal {
                     if literal.is_null() {
                         return Err(reader.error("null has no order: write IS NULL or IS NOT NULL"));

@@ -7,6 +7,7 @@ use crate::json::outline::NodeId;
 use crate::json::scan::Kind;
 use crate::query::operand::Operand;
 use crate::query::records::RecordSet;
+use crate::query::value::quote;
 
 /// Creates a test for the presence of a field with a value.
 pub(super) fn presence(operand: Operand) -> Test {
@@ -17,18 +18,49 @@ pub(super) fn presence(operand: Operand) -> Test {
     negate(test)
 }
 
+/// Remembers the word of a test such as `is missing`, which may be a value as well.
+pub(super) fn worded(mut test: Test, word: &'static str) -> Test {
+    match &mut test {
+        Test::Leaf(leaf) => leaf.word = Some(word),
+        Test::Not(inner) => {
+            let own = std::mem::replace(inner.as_mut(), Test::All(Vec::new()));
+            **inner = worded(own, word);
+        }
+        Test::All(tests) | Test::Any(tests) => {
+            if let Some(first) = tests.first_mut() {
+                let own = std::mem::replace(first, Test::All(Vec::new()));
+                *first = worded(own, word);
+            }
+        }
+        Test::Element(..) => {}
+    }
+    test
+}
+
 impl Leaf {
     /// Returns true if the right side of the comparison is an empty text.
     pub(super) fn is_empty_text(&self) -> bool {
         matches!(&self.check, Check::Compare(Operator::Equal, literal) if literal.text.is_empty())
     }
 
-    /// Returns true if the right side of the comparison stands for an absent value: an empty text,
-    /// or a word such as `missing`.
-    pub(super) fn is_absent_text(&self) -> bool {
-        self.is_empty_text()
-            || matches!(&self.check, Check::Compare(Operator::Equal, literal)
-                if literal.names_absence())
+    /// Checks that no record has the word of a test such as `is missing` as its value.
+    ///
+    /// # Errors
+    /// Returns a message for the caller if one has.
+    pub(super) fn check_word(&self, records: &RecordSet<'_>, all: &[NodeId]) -> Result<(), String> {
+        let Some(word) = self.word else { return Ok(()) };
+        let mut same = None;
+        for id in all {
+            self.operand.visit(&records.outline, *id, &mut |value| {
+                let text = value.text().filter(|text| text.eq_ignore_ascii_case(word));
+                same = same.take().or_else(|| text.map(str::to_owned));
+            });
+        }
+        let Some(same) = same else { return Ok(()) };
+        let (field, value) = (&self.operand, quote(&same));
+        Err(format!(
+            "where: {field} has the value {value}, so that \"is {word}\" is unclear: write {field} = {value}, or {field} IS NULL"
+        ))
     }
 
     /// Returns a note if a test for presence leaves out records in which the field is null or an

@@ -36,6 +36,37 @@ fn comparisons_handle_numbers_and_text() {
 }
 
 #[test]
+fn words_for_absence_and_days_are_read() {
+    let json = r#"[{"s":"present","t":"2024-05-01T10:00:00Z"},{"s":"x","t":"2024-05-02T00:00:00Z","n":5},{"t":"2024-04-01","n":"n/a"}]"#;
+    for (text, expected) in [
+        ("s is missing", 1),
+        ("n is present", 2),
+        ("n is not a number", 1),
+        ("t after 2024-05-01", 1),
+        ("t is on or before 2024-05-01", 2),
+        ("t:[2024-04-01 TO 2024-05-01]", 2),
+        ("t is before '2024-05-01'", 1),
+        ("$_.s -eq 'X'", 1),
+        ("$_.s -like 'PRES*'", 1),
+        ("split_part(t, '-', 2) = '05'", 2),
+        ("split(t, '\\\\-')[0] = '2024'", 3),
+    ] {
+        assert_eq!(select(json, text).map(|found| found.0), Ok(expected), "{text}");
+    }
+    for text in ["s is present", "split(t, '[-T]')[0] = '2024'"] {
+        assert!(select(json, text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn nested_functions_are_limited() {
+    // Each level was read several times.
+    let nested = format!("{}n{} > 1", "lower(abs(n)+".repeat(40), ")".repeat(40));
+    assert!(select(r#"[{"n":1}]"#, &nested).is_err());
+    assert!(select(r#"[{"n":1}]"#, "abs(n + 1) = 2").is_ok());
+}
+
+#[test]
 fn records_without_a_comparable_value_are_reported() {
     let json = r#"[{"age":70},{"age":null},{"age":"old"},{},{"age":5}]"#;
     let (count, note) = select(json, "age>60").unwrap();

@@ -56,10 +56,13 @@ pub(in crate::query) fn condition(text: &str) -> Result<String, String> {
 
 /// Returns true if an object is a comparison or a group, not the members of a record.
 fn is_comparison(members: &Map<String, Value>) -> bool {
-    const GROUPS: [&str; 6] = ["and", "or", "AND", "OR", "$and", "$or"];
-    comparison(members).is_some()
-        || group(members).is_some()
-        || GROUPS.iter().any(|name| members.contains_key(*name))
+    comparison(members).is_some() || group(members).is_some() || has_junction(members)
+}
+
+/// Returns true if an object has a member that joins conditions.
+fn has_junction(members: &Map<String, Value>) -> bool {
+    const JUNCTIONS: [&str; 6] = ["and", "or", "AND", "OR", "$and", "$or"];
+    JUNCTIONS.iter().any(|name| members.contains_key(*name))
 }
 
 /// Returns the only member of `names`, if the object has exactly one of them.
@@ -84,11 +87,18 @@ pub(super) fn group(members: &Map<String, Value>) -> Option<Result<String, Strin
     };
     let filters: Option<Vec<&Map<String, Value>>> = filters.iter().map(Value::as_object).collect();
     let filters = filters.filter(|filters| !filters.is_empty())?;
-    // Records may have a list of such a name: `{"conditions": [{"type": "Ready"}]}`.
-    if !has_logic && !filters.iter().all(|filter| is_comparison(filter)) {
-        return None;
+    let mut parts = Vec::new();
+    for filter in filters {
+        // Each filter is converted once: groups may contain groups.
+        let part = comparison(filter).or_else(|| rule(filter)).or_else(|| group(filter));
+        parts.push(match part {
+            Some(part) => part,
+            None if has_logic || has_junction(filter) => super::all_members(filter),
+            // Records may have a list of such a name: `{"conditions": [{"type": "Ready"}]}`.
+            None => return None,
+        });
     }
-    let parts: Result<Vec<String>, String> = filters.into_iter().map(all).collect();
+    let parts: Result<Vec<String>, String> = parts.into_iter().collect();
     Some(parts.map(|parts| join(parts, word)))
 }
 
@@ -167,8 +177,8 @@ fn property(members: &Map<String, Value>) -> Option<Result<String, String>> {
     let mut tests = members.iter().filter(|(name, _)| *name != "property");
     let (Some((_, tests)), None) = (tests.next(), tests.next()) else { return None };
     let mut tests = tests.as_object()?.iter();
-    let (Some((operator, value)), None) = (tests.next(), tests.next()) else { return None };
-    let operator = match operator.as_str() {
+    let (Some((name, value)), None) = (tests.next(), tests.next()) else { return None };
+    let operator = match name.as_str() {
         "equals" => "eq",
         "does_not_equal" => "neq",
         "does_not_contain" => "notcontains",
@@ -186,6 +196,12 @@ fn property(members: &Map<String, Value>) -> Option<Result<String, String>> {
         }
         "contains" => "contains",
         _ => return None,
+    };
+    // A day includes all its times.
+    let is_day = value.as_str().is_some_and(crate::query::date::is_day);
+    let field = match name.as_str() {
+        "before" | "after" | "on_or_before" | "on_or_after" if is_day => format!("date({field})"),
+        _ => field,
     };
     operation(&field, operator, value, true)
 }

@@ -218,7 +218,11 @@ fn metric(total: &Value) -> Option<String> {
     const OPERATORS: [&str; 6] = ["function", "op", "agg", "type", "fn", "func"];
     let (function, field) = match members.iter().collect::<Vec<_>>().as_slice() {
         [(name, function)] if OPERATORS.contains(&name.as_str()) => (function.as_str()?, None),
-        [(name, field)] => (name.as_str(), field.as_str()),
+        [(name, field)] => match field {
+            Value::String(field) => (name.as_str(), Some(field.as_str())),
+            Value::Null | Value::Bool(true) => (name.as_str(), None),
+            _ => return None,
+        },
         [_, _] => (text(&OPERATORS)?, Some(text(&["field", "column"])?)),
         _ => return None,
     };

@@ -99,7 +99,11 @@ impl Expression {
         match self {
             Expression::Number(_) | Expression::Field(_) | Expression::Text(_) => None,
             Expression::Difference(_, _, unit) => Some(*unit),
-            Expression::Binary(_, left, right) => left.date_unit().or_else(|| right.date_unit()),
+            // A product or a quotient has another unit.
+            Expression::Binary('+' | '-', left, right) => {
+                left.date_unit().or_else(|| right.date_unit())
+            }
+            Expression::Binary(..) => None,
         }
     }
 

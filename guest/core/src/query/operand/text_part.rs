@@ -43,6 +43,8 @@ pub(in crate::query) struct Piece {
     pub(super) separator: String,
     /// The index of the piece, from 0. Negative indexes count from the end, from -1.
     pub(super) index: i64,
+    /// True if the caller counts from 0, as not all languages do.
+    pub(super) is_zero_based: bool,
 }
 
 impl Piece {
@@ -144,8 +146,13 @@ impl JoinedText {
         Ok(())
     }
 
-    /// Returns a note on parts that are null. `None` if there are none, or all languages agree.
+    /// Returns a note on parts that are null, or on how they are counted. `None` if there are none,
+    /// or all languages agree.
     pub(super) fn null_note(&self) -> Option<String> {
+        let piece = self.parts.first().and_then(|part| part.piece.as_ref());
+        if piece.is_some_and(|piece| piece.is_zero_based && piece.index > 0) {
+            return Some("the parts of split are counted from 0".to_owned());
+        }
         self.has_null.then(|| {
             "concat of a null is null here; concat_ws('', a, b) leaves nulls out".to_owned()
         })

@@ -86,8 +86,9 @@ impl Operand {
         let field = Self::read(reader)?;
         let usage = "write split_part(field, '@', 2), or split(field, '@')[0] for the first part";
         let separator = if reader.eat(",") { reader.quoted()? } else { None };
-        let separator = separator.filter(|separator| !separator.is_empty());
+        let separator = separator.as_deref().and_then(plain_separator);
         let Some(separator) = separator else { return Err(reader.error(usage)) };
+        let is_zero_based = word == "split";
         let index = match word {
             "split" => {
                 reader.close()?;
@@ -109,7 +110,7 @@ impl Operand {
         };
         let Some(index) = index else { return Err(reader.error(usage)) };
         let name = format!("{word}({}", reader.since(start));
-        let part = TextPart::of_piece(field, Piece { separator, index });
+        let part = TextPart::of_piece(field, Piece { separator, index, is_zero_based });
         Ok(Self::joining(JoinedText::new(vec![part], NullParts::Null, false), &name))
     }
 
@@ -127,6 +128,23 @@ impl Operand {
 
 fn has_letters(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
+}
+
+/// Returns a separator whose signs may be escaped, as some languages write regular expressions:
+/// `\\.`. `None` for an empty one, and for other expressions.
+fn plain_separator(text: &str) -> Option<String> {
+    let mut plain = String::new();
+    let mut signs = text.chars();
+    while let Some(sign) = signs.next() {
+        let escaped = if sign == '\\' { signs.next() } else { None };
+        match escaped {
+            Some(escaped) if escaped.is_ascii_punctuation() => plain.push(escaped),
+            Some(_) => return None,
+            None if text.chars().count() > 1 && "[](){}*+?^$|".contains(sign) => return None,
+            None => plain.push(sign),
+        }
+    }
+    (!plain.is_empty()).then_some(plain)
 }
 
 /// Reads a whole number, which may have a minus sign. `None` if none is next.

@@ -243,28 +243,37 @@ fn is_day(text: &str) -> bool {
     lower.ends_with("::date") || lower.ends_with(" date") || is_call
 }
 
+/// The maximum number of functions and parentheses around a date. Each position of a text is tried.
+const MAX_NESTED_DATES: usize = 8;
+
 /// Returns the path of the date in a text such as `a.b`, `(a.b::timestamp)`, `to_date(a.b, 'x')` or
 /// `CAST(a.b AS date)`. `None` for other texts.
 fn date_inside(text: &str) -> Option<&str> {
+    date_within(text, MAX_NESTED_DATES)
+}
+
+/// Returns the path as [`date_inside`] does, in at most `depth` functions and parentheses.
+fn date_within(text: &str, depth: usize) -> Option<&str> {
+    let depth = depth.checked_sub(1)?;
     let text = text.trim();
     if is_path(text) {
         return Some(text);
     }
     if let Some((inner, kind)) = text.rsplit_once("::") {
         let is_date = DATE_TYPES.contains(&kind.trim().to_lowercase().as_str());
-        return if is_date { date_inside(inner) } else { None };
+        return if is_date { date_within(inner, depth) } else { None };
     }
     if let Some(inner) = text.strip_prefix('(') {
         let end = end_of_group(inner)?;
         let is_whole = inner.get(end + 1..)?.is_empty();
-        return if is_whole { date_inside(inner.get(..end)?) } else { None };
+        return if is_whole { date_within(inner.get(..end)?, depth) } else { None };
     }
     let call = FunctionCall::read("", text).filter(|call| call.after.trim().is_empty())?;
     if call.name.ends_with("cast") {
         let at = keyword(call.arguments, 1, "as")?;
         let (inner, kind) = call.arguments.split_at_checked(at)?;
         let kind = kind.get("as".len()..)?.trim().to_lowercase();
-        return if DATE_TYPES.contains(&kind.as_str()) { date_inside(inner) } else { None };
+        return if DATE_TYPES.contains(&kind.as_str()) { date_within(inner, depth) } else { None };
     }
     if !call.is_one_of(&DATES) && call.name != "date" {
         return None;
@@ -278,7 +287,7 @@ fn date_inside(text: &str) -> Option<&str> {
     let (formats, dates): (Vec<&str>, Vec<&str>) =
         parts(call.arguments, ",").into_iter().partition(|argument| is_format(argument));
     let [date] = dates.try_into().ok()?;
-    (formats.len() <= 1).then(|| date_inside(date)).flatten()
+    (formats.len() <= 1).then(|| date_within(date, depth)).flatten()
 }
 
 /// Returns true for the modifiers of SQLite that only tell how a number is read.

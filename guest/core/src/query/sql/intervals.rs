@@ -24,6 +24,9 @@ pub(super) fn converted(text: &str) -> Option<String> {
 
 /// Returns true if a text ends with the difference of two names.
 fn is_difference(text: &str) -> bool {
+    // The names are at its end.
+    let start = (text.len().saturating_sub(256)..text.len()).find(|at| text.is_char_boundary(*at));
+    let text = text.get(start.unwrap_or_default()..).unwrap_or_default();
     let mut from = 0;
     for word in ["and", "or", "where"] {
         while let Some(at) = keyword(text, from, word) {
