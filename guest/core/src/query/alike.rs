@@ -12,18 +12,15 @@ pub(super) fn alike<'k>(known: &'k [String], wanted: &str) -> Option<&'k str> {
     if wanted.iter().any(String::is_empty) {
         return None;
     }
-    let only = |is_meant: &dyn Fn(&[String]) -> bool| {
-        let mut found = known.iter().filter(|name| is_meant(&plain_keys(name)));
+    let only = |is_meant: &dyn Fn(&str) -> bool| {
+        let mut found = known.iter().filter(|name| is_meant(name));
         found.next().filter(|_| found.next().is_none())
     };
-    let same = only(&|keys| keys == wanted);
+    let same = only(&|name| plain_keys(name) == wanted);
     let same = same.or_else(|| {
-        let mut found = known
-            .iter()
-            .filter(|name| without_unit(name).is_some_and(|name| plain_keys(name) == wanted));
-        found.next().filter(|_| found.next().is_none())
+        only(&|name| without_unit(name).is_some_and(|name| plain_keys(name) == wanted))
     });
-    same.or_else(|| only(&|keys| keys.ends_with(&wanted))).map(String::as_str)
+    same.or_else(|| only(&|name| plain_keys(name).ends_with(&wanted))).map(String::as_str)
 }
 
 /// Returns a name without the unit in parentheses at its end: `Mass` of `Mass (kg)`. `None` if it

@@ -66,10 +66,8 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
     loop {
         reader.count_part()?;
         columns.push((!is_total(reader)).then_some(fields.len()));
-        labels.push(None);
         if is_total(reader) {
             let new = expression::read(reader, &mut items)?;
-            labels.pop();
             labels.push(Some(new.label().to_owned()));
             // A total that is asked for twice is one member of the result.
             let is_same =
@@ -78,6 +76,7 @@ fn segment(reader: &mut Reader<'_>) -> Result<GroupedTotals, String> {
                 items.push(new);
             }
         } else {
+            labels.push(None);
             reader.skip_space();
             let at = reader.position();
             let field = match Operand::computed(reader) {

@@ -153,17 +153,16 @@ pub(super) fn rule(members: &Map<String, Value>) -> Option<Result<String, String
         }));
     }
     rest.is_empty().then_some(())?;
+    let compares = ["==", "===", "!=", "!==", "<", "<=", ">", ">="].contains(&operator.as_str());
     Some(match (field(left), field(right), operator.as_str()) {
         (Some(field), None, "in") => compare(&field, "in", right),
         // The text or the list contains the value.
         (None, Some(field), "in") => compare(&field, "contains", left),
-        (Some(field), Some(other), "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
-            Ok(format!("{field} {operator} {other}"))
-        }
-        (Some(field), None, "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
+        (Some(field), Some(other), _) if compares => Ok(format!("{field} {operator} {other}")),
+        (Some(field), None, _) if compares => {
             literal(right).map(|value| format!("{field} {operator} {value}"))
         }
-        (None, Some(field), "==" | "===" | "!=" | "!==" | "<" | "<=" | ">" | ">=") => {
+        (None, Some(field), _) if compares => {
             literal(left).map(|value| format!("{value} {operator} {field}"))
         }
         _ => return None,
